@@ -78,11 +78,20 @@ static void world_exchange(struct world *w, int phase)
 
 static void world_step(struct world *w, size_t item)
 {
+	const struct bb_coded_phase p = bb_coded_phase(&w->form, (int)(item / BB_CODED_STEPS));
+	const size_t bytes = p.comes * bb_coded_chunk_bytes(&w->form);
+	char *const before = malloc(bytes);
+
+	assert_non_null(before);
 	if (item % BB_CODED_STEPS == BB_CODED_EXCHANGE)
 		world_exchange(w, (int)(item / BB_CODED_STEPS));
 	else
-		for (int r = 0; r < w->form.nranks; r++)
+		for (int r = 0; r < w->form.nranks; r++) {
+			memcpy(before, w->ranks[r].comes, bytes);
 			bb_coded_compute(&w->ranks[r], item);
+			assert_memory_equal(w->ranks[r].comes, before, bytes);
+		}
+	free(before);
 }
 
 static void world_round(struct world *w)

@@ -75,63 +75,51 @@ int bb_coded_phases(const struct bb_coded_form *f)
 
 struct bb_coded_phase bb_coded_phase(const struct bb_coded_form *f, int phase)
 {
-	const int n = f->nranks, l = f->local;
-	const bool reduces = phase < hops_of(f);
+	const enum bb_coded_kind kind = f->scheme->kind;
+	const size_t n = (size_t)f->nranks, local = (size_t)f->local;
+	const int all = f->nranks;
 
-	if (!reduces || f->scheme->kind == BB_CODED_ALLGATHER)
-		return (struct bb_coded_phase){&bb_all_gather, BB_CODED_WORLD, n, 1, 1, reduces};
-	if (f->scheme->kind == BB_CODED_RING)
-		return (struct bb_coded_phase){&bb_sendrecv, BB_CODED_WORLD, n, 1, 1, true};
-	if (f->scheme->kind == BB_CODED_ALLTOALL)
-		return (struct bb_coded_phase){&bb_alltoall, BB_CODED_WORLD, n, 1, (size_t)n, true};
+	if (phase >= hops_of(f) || kind == BB_CODED_ALLGATHER)
+		return (struct bb_coded_phase){&bb_all_gather,    BB_CODED_WORLD, all, 1, 1, n,
+					       phase < hops_of(f)};
+	if (kind == BB_CODED_RING)
+		return (struct bb_coded_phase){&bb_sendrecv, BB_CODED_WORLD, all, 1, 1, 1, true};
+	if (kind == BB_CODED_ALLTOALL)
+		return (struct bb_coded_phase){&bb_alltoall, BB_CODED_WORLD, all, 1, n, n, true};
 	if (phase == 0)
-		return (struct bb_coded_phase){&bb_alltoall,    BB_CODED_NODE, l,
-					       (size_t)(n / l), (size_t)n,     true};
-	return (struct bb_coded_phase){&bb_alltoall, BB_CODED_ACROSS, n / l, 1, (size_t)(n / l),
-				       true};
-}
-
-static size_t messages_of(const struct bb_coded_phase *p)
-{
-	return p->collective == &bb_sendrecv ? 1 : (size_t)p->members;
+		return (struct bb_coded_phase){
+			&bb_alltoall, BB_CODED_NODE, f->local, n / local, n, n, true};
+	return (struct bb_coded_phase){
+		&bb_alltoall, BB_CODED_ACROSS, all / f->local, 1, n / local, n / local, true};
 }
 
 size_t bb_coded_sent(const struct bb_coded_form *f, int phase)
 {
 	const struct bb_coded_phase p = bb_coded_phase(f, phase);
-	const size_t peers = p.collective == &bb_sendrecv ? 1 : (size_t)p.members - 1;
-
-	return peers * p.chunks * bb_coded_chunk_bytes(f);
-}
-
-size_t bb_coded_traffic(const struct bb_coded_form *f, int phase, enum bb_coded_step step)
-{
-	const struct bb_coded_phase p = bb_coded_phase(f, phase);
-	const size_t chunk = bb_coded_chunk(f), bytes = bb_coded_chunk_bytes(f);
-	const size_t comes = messages_of(&p) * p.chunks;
 	const bool is_ring = p.collective == &bb_sendrecv;
 
-	if (step == BB_CODED_CODE)
-		return p.coded * (bytes + chunk * sizeof(float) * (f->feedback ? 3 : 1));
-	/* A ring also reads its own chunk. */
-	return comes * bytes + chunk * sizeof(float) * (p.reduces ? p.chunks + is_ring : comes);
+	return (is_ring ? 1 : p.comes - p.chunks) * bb_coded_chunk_bytes(f);
 }
 
 void bb_coded_write(const struct bb_coded_form *f, struct bb_tape *tape, int queue, int coding,
 		    int exchange, size_t item, double memory_rate)
 {
+	const size_t bytes = bb_coded_chunk_bytes(f), chunk = bb_coded_chunk(f) * sizeof(float);
+
 	for (int i = 0; i < bb_coded_phases(f); i++) {
 		const struct bb_coded_phase p = bb_coded_phase(f, i);
+		const bool is_ring = p.collective == &bb_sendrecv; /* reads its own chunk, too */
+		const size_t codes = p.coded * (bytes + chunk * (f->feedback ? 3 : 1));
+		const size_t decodes =
+			p.comes * bytes + chunk * (p.reduces ? p.chunks + is_ring : p.comes);
 
-		bb_tape_compute(tape, queue, coding, item++,
-				(double)bb_coded_traffic(f, i, BB_CODED_CODE) / memory_rate, 0);
+		bb_tape_compute(tape, queue, coding, item++, (double)codes / memory_rate, 0);
 		struct bb_operation *const o =
 			bb_tape_collective(tape, queue, exchange, item++, p.collective,
-					   p.chunks * bb_coded_chunk_bytes(f), BB_UINT8, BB_SUM);
+					   p.chunks * bytes, BB_UINT8, BB_SUM);
 		o->in_place = false;
 		o->group = (int)p.family;
-		bb_tape_compute(tape, queue, coding, item++,
-				(double)bb_coded_traffic(f, i, BB_CODED_DECODE) / memory_rate, 0);
+		bb_tape_compute(tape, queue, coding, item++, (double)decodes / memory_rate, 0);
 	}
 }
 
@@ -142,8 +130,10 @@ int bb_coded_groups(const struct bb_coded_form *f)
 	return f->scheme->kind == BB_CODED_TWO_HOPS ? 1 + f->nranks / f->local + f->local : 1;
 }
 
-void bb_coded_complete(const struct bb_coded_form *f, int rank, struct bb_operation *o)
+void bb_coded_complete(const void *form, int rank, struct bb_operation *o)
 {
+	const struct bb_coded_form *const f = form;
+
 	if (o->act == BB_ACT_COLLECTIVE && o->group == BB_CODED_NODE)
 		o->group = 1 + rank / f->local;
 	else if (o->act == BB_ACT_COLLECTIVE && o->group == BB_CODED_ACROSS)
@@ -168,39 +158,40 @@ int bb_coded_member(const struct bb_coded_form *f, int group, int i)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static char *lay_out(char *memory, size_t *bytes, size_t more)
-{
-	char *const here = memory ? memory + *bytes : NULL;
-
-	*bytes += up_to(more, 64);
-	return here;
-}
-
 size_t bb_coded_lay_out(struct bb_coded *c, const struct bb_coded_form *f, int rank, char *memory)
 {
+	enum { X, SUM, RESULT, ERROR, SENT, COMES, PLACES };
 	const size_t padded = bb_coded_padded(f), chunk = bb_coded_chunk(f);
-	size_t bytes = 0, sums = chunk, sent = 0, comes = 0;
+	size_t chunks = 1, coded = 0, comes = 0, errors = 0, bytes = 0;
+	char *places[PLACES];
 
-	*c = (struct bb_coded){.form = f, .rank = rank};
 	for (int i = 0; i < bb_coded_phases(f); i++) {
 		const struct bb_coded_phase p = bb_coded_phase(f, i);
-		const size_t in = p.coded * bb_coded_chunk_bytes(f);
-		const size_t out = messages_of(&p) * p.chunks * bb_coded_chunk_bytes(f);
 
-		sums = p.reduces && p.chunks * chunk > sums ? p.chunks * chunk : sums;
-		sent = in > sent ? in : sent;
-		comes = out > comes ? out : comes;
-		c->errors += f->feedback ? p.coded * chunk : 0;
+		chunks = p.chunks > chunks ? p.chunks : chunks;
+		coded = p.coded > coded ? p.coded : coded;
+		comes = p.comes > comes ? p.comes : comes;
+		errors += f->feedback ? p.coded * chunk : 0;
 	}
-	c->x = (float *)(void *)lay_out(memory, &bytes,
-					sizeof(float) * (f->only_gathers ? chunk : padded));
-	c->sum = (float *)(void *)lay_out(memory, &bytes, sizeof(float) * sums);
-	c->result = (float *)(void *)lay_out(memory, &bytes,
-					     f->only_reduces ? 0 : sizeof(float) * padded);
-	c->error = (float *)(void *)lay_out(memory, &bytes, sizeof(float) * c->errors);
-	c->error = f->feedback ? c->error : NULL;
-	c->sent = lay_out(memory, &bytes, sent);
-	c->comes = lay_out(memory, &bytes, comes);
+	const size_t sizes[] = {sizeof(float) * (f->only_gathers ? chunk : padded),
+				sizeof(float) * chunks * chunk,
+				sizeof(float) * (f->only_reduces ? 0 : padded),
+				sizeof(float) * errors,
+				coded * bb_coded_chunk_bytes(f),
+				comes * bb_coded_chunk_bytes(f)};
+	for (int i = 0; i < PLACES; i++) {
+		places[i] = memory ? memory + bytes : NULL;
+		bytes += up_to(sizes[i], 64);
+	}
+	*c = (struct bb_coded){.form = f,
+			       .rank = rank,
+			       .x = (void *)places[X],
+			       .sum = (void *)places[SUM],
+			       .result = (void *)places[RESULT],
+			       .error = f->feedback ? (void *)places[ERROR] : NULL,
+			       .errors = errors,
+			       .sent = places[SENT],
+			       .comes = places[COMES]};
 	return bytes;
 }
 
@@ -250,19 +241,18 @@ static void coded_decode(const struct bb_coded *c, int phase)
 	const struct bb_coded_phase p = bb_coded_phase(f, phase);
 	const size_t chunk = bb_coded_chunk(f), bytes = bb_coded_chunk_bytes(f);
 	float *const sum = f->scheme->kind == BB_CODED_ALLGATHER ? c->result : c->sum;
-	const char *from = c->comes;
 
-	if (!p.reduces)
-		for (size_t i = 0; i < messages_of(&p); i++)
-			bb_coding_decode(f->coding, f->block, from + i * bytes, chunk,
-					 c->result + i * chunk);
 	if (p.collective == &bb_sendrecv)
 		memcpy(sum, c->x + ring_chunk(c, phase + 1) * chunk, chunk * sizeof(*sum));
 	else if (p.reduces)
 		memset(sum, 0, p.chunks * chunk * sizeof(*sum));
-	for (size_t i = 0; i < messages_of(&p) * p.chunks && p.reduces; i++)
-		bb_coding_add(f->coding, f->block, from + i * bytes, chunk, 1,
-			      sum + i % p.chunks * chunk);
+	for (size_t i = 0; i < p.comes; i++)
+		if (p.reduces)
+			bb_coding_add(f->coding, f->block, c->comes + i * bytes, chunk, 1,
+				      sum + i % p.chunks * chunk);
+		else
+			bb_coding_decode(f->coding, f->block, c->comes + i * bytes, chunk,
+					 c->result + i * chunk);
 	for (size_t i = 0; i < p.chunks * chunk && p.reduces && phase + 1 == hops_of(f); i++)
 		sum[i] /= (float)f->nranks;
 }

@@ -66,9 +66,9 @@ enum bb_coded_family { BB_CODED_WORLD, BB_CODED_NODE, BB_CODED_ACROSS };
 struct bb_coded_phase {
 	const struct bb_collective *collective;
 	enum bb_coded_family family;
-	int members;   /* of its group */
-	size_t chunks; /* of a message */
-	size_t coded;  /* chunks that a rank codes */
+	int members;         /* of its group */
+	size_t chunks;       /* of a message */
+	size_t coded, comes; /* chunks that a rank codes, and gets */
 	bool reduces;
 };
 
@@ -77,20 +77,18 @@ struct bb_coded_phase bb_coded_phase(const struct bb_coded_form *form, int phase
 
 /* Bytes that a rank sends in PHASE: codes and scales. */
 size_t bb_coded_sent(const struct bb_coded_form *form, int phase);
-/* Bytes of memory that STEP of PHASE reads and writes at least: each number and code once. */
-size_t bb_coded_traffic(const struct bb_coded_form *form, int phase, enum bb_coded_step step);
 
 /*
  * Append the steps of all phases to QUEUE of TAPE, with items from ITEM on: ITEM + 3 phase + step.
- * Computations are of work CODING and take their traffic at MEMORY_RATE bytes per second, those in
- * virtual time; collectives are of work EXCHANGE, and their group is the family, until
- * bb_coded_complete.
+ * Computations are of work CODING. Their time, which they take where time is virtual, is that of
+ * reading and writing each number and code once at MEMORY_RATE bytes per second. Collectives are of
+ * work EXCHANGE, and their group is the family, until bb_coded_complete.
  */
 void bb_coded_write(const struct bb_coded_form *form, struct bb_tape *tape, int queue, int coding,
 		    int exchange, size_t item, double memory_rate);
-/* The group of O, of a rank, instead of its family. Groups are numbered from 0: all ranks, nodes,
-   places in the node. */
-void bb_coded_complete(const struct bb_coded_form *form, int rank, struct bb_operation *o);
+/* The group of O, of RANK, instead of its family; FORM is a struct bb_coded_form. Groups are
+   numbered from 0: all ranks, nodes, places in the node. */
+void bb_coded_complete(const void *form, int rank, struct bb_operation *o);
 int bb_coded_groups(const struct bb_coded_form *form);
 int bb_coded_group_size(const struct bb_coded_form *form, int group);
 int bb_coded_member(const struct bb_coded_form *form, int group, int i);

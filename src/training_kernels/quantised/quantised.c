@@ -1,14 +1,47 @@
+/*
+ * quantised.c - quantised all-reduces: the mean of all ranks' fp32 arrays by an exchange of codes
+ * (kernel/coded.h), beside the plain all-reduce.
+ */
 #include "training_kernels/quantised/quantised.h"
 
 #include "core/units.h"
 #include "topology/systems.h"
+#include "training_kernels/kernel/kernel.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- options --------------------------------------------------------------------------------- */
+
+#define BB_QUANTISED_OPTIONS(OPTION, COMMON)                                                       \
+	OPTION(CHOICES, codings, "coding", 0, "int8,int4,fp8-e4m3,mxfp8-e4m3,sign",                \
+	       "codings of the numbers (see --list)", .choice = coding_name, .section = "Codes",   \
+	       .usual = true)                                                                      \
+	OPTION(CHOICES, schemes, "scheme", 0, "alltoall", "schemes of the exchange (see --list)",  \
+	       .choice = scheme_name, .usual = true)                                               \
+	OPTION(INT, block, "block", 0, NULL,                                                       \
+	       "numbers that share a scale, a multiple of 8; 0: one scale for each message, or "   \
+	       "for the array (default: that of the coding)",                                      \
+	       .min = 0, .max = 1 << 20, .usual = true)                                            \
+	OPTION(CHOICE, feedback, "error-feedback", 0, "off",                                       \
+	       "on: each code carries the error of the step before, as in 1-bit Adam",             \
+	       .choices = feedback_names, .usual = true)                                           \
+	OPTION(INT, node_ranks, "node-ranks", 0, NULL,                                             \
+	       "two-hops: ranks of a node (default: as they are placed)", .min = 2,                \
+	       .max = BB_CLUSTER_MOST_RANKS)                                                       \
+	OPTION(DTYPE, dtype, "datatype", 'd', "float", "datatype of the plain all-reduce",         \
+	       .choices = dtypes, .section = "Comparison")                                         \
+	OPTION(LINK, memory_rate, "memory-rate", 0, NULL,                                          \
+	       "rate at which coding reads and writes memory, for the model and on sim "           \
+	       "(default: that of the GPUs of --cluster)",                                         \
+	       .argument = "RATE")                                                                 \
+	COMMON("iters", 'n', "10", "timed steps of each kind, over all rounds", .min = 1,          \
+	       .max = 1000000, .usual = true)
+
+struct bb_quantised_options {
+	BB_OPTION_MEMBERS(BB_QUANTISED_OPTIONS)
+};
 
 static const char *const dtypes[] = {"float", "half", "bfloat16", NULL};
 static const char *const feedback_names[] = {"off", "on", NULL};
@@ -26,18 +59,11 @@ static const char *scheme_name(int index)
 #define BB_OPTIONS struct bb_quantised_options
 static const struct bb_option quantised_rows[] = BB_OPTION_ROWS(BB_QUANTISED_OPTIONS);
 
-/* The state of the benchmark. */
-struct quantised {
-	struct bb_quantised_options options; /* first: the rows are read into it */
-	size_t nsizes;
-};
-
 static bb_status quantised_check(const struct bb_benchmark *benchmark, void *own,
 				 struct bb_options *o, const struct bb_environment *environment,
 				 struct bb_error *error)
 {
-	struct quantised *q = own;
-	struct bb_quantised_options *a = &q->options;
+	struct bb_quantised_options *a = own;
 	const struct bb_system *system = o->cluster ? bb_system_find(o->cluster->node->name) : NULL;
 	const struct bb_system_gpu *gpu = system ? system->gpu : NULL;
 
@@ -49,8 +75,6 @@ static bb_status quantised_check(const struct bb_benchmark *benchmark, void *own
 	if (o->min_bytes < sizeof(float))
 		return bb_fail(error, BB_EUSAGE, "-b %ju: an fp32 number has 4 bytes; give more",
 			       o->min_bytes);
-	for (uint64_t size = o->min_bytes; size; size = bb_options_next_size(o, size))
-		q->nsizes++;
 	if (!a->memory_rate_given)
 		a->memory_rate.rate = gpu && gpu->memory_GBps ? 1e9 * gpu->memory_GBps : INFINITY;
 	if (isinf(a->memory_rate.rate) && o->backend->virtual)
@@ -62,6 +86,62 @@ static bb_status quantised_check(const struct bb_benchmark *benchmark, void *own
 }
 
 /* ---- the record ------------------------------------------------------------------------------ */
+
+#define BB_QUANTISED_FIELDS(FIELD)                                                                 \
+	FIELD(INT, size_bytes, "bytes", "fp32 array of a rank", BB_COLUMN("size", 12, 0), BB_KEY)  \
+	FIELD(STRING, coding, "", "coding of the numbers", BB_COLUMN("coding", -12, 0), BB_KEY)    \
+	FIELD(STRING, scheme, "", "scheme of the exchange", BB_COLUMN("scheme", -9, 0), BB_KEY)    \
+	FIELD(INT, block, "", "numbers that share a scale; 0: all of a message or array")          \
+	FIELD(STRING, feedback, "", "on: codes carry the error of the step before")                \
+	FIELD(INT, nranks, "", "number of ranks")                                                  \
+	FIELD(INT, node_ranks, "", "ranks of a node, for two-hops")                                \
+	FIELD(INT, count, "", "numbers of a rank")                                                 \
+	FIELD(INT, padded, "", "numbers with the zeros behind them")                               \
+	FIELD(INT, sent_bytes, "bytes", "sent by a rank in a step: codes and scales, counted",     \
+	      BB_COLUMN("sent", 9, 3), BB_MB)                                                      \
+	FIELD(INT, formula_bytes, "bytes", "the same by the formula of the scheme",                \
+	      BB_COLUMN("formula", 9, 3), BB_MB)                                                   \
+	FIELD(STRING, dtype, "", "datatype of the plain all-reduce")                               \
+	FIELD(DOUBLE, plain_bytes, "bytes", "sent by a rank in it: 2 (n - 1) / n of its array")    \
+	FIELD(DOUBLE, plain_us, "us", "plain all-reduce: median", BB_COLUMN("plain", 10, 2))       \
+	FIELD(DOUBLE, coded_us, "us", "quantised all-reduce, until the last rank ends: median",    \
+	      BB_COLUMN("coded", 10, 2))                                                           \
+	BB_INTERVAL_FIELDS(FIELD)                                                                  \
+	FIELD(INT, samples, "", "number of timed steps")                                           \
+	FIELD(DOUBLE, coding_us, "us", "coding, decoding and sums alone: median",                  \
+	      BB_COLUMN("coding", 10, 2))                                                          \
+	FIELD(DOUBLE, exchange_us, "us", "exchange of codes alone: median",                        \
+	      BB_COLUMN("exchange", 10, 2))                                                        \
+	FIELD(DOUBLE, speedup, "", "plain_us / coded_us", BB_COLUMN("speedup", 7, 3), BB_TIMES)    \
+	FIELD(DOUBLE, busbw_GBps, "GB/s",                                                          \
+	      "bus bandwidth of an fp32 all-reduce that takes coded_us", BB_COLUMN("busbw", 8, 3)) \
+	FIELD(DOUBLE, plain_GBps, "GB/s", "plain_bytes / plain_us: the rate of links here",        \
+	      BB_COLUMN("link", 8, 3))                                                             \
+	FIELD(DOUBLE, break_even_GBps, "GB/s",                                                     \
+	      "link rate below which codes pay, plain_GBps (plain_us - exchange_us) / coding_us; " \
+	      "null: the exchange alone takes longer",                                             \
+	      BB_COLUMN("pays below", 10, 3))                                                      \
+	FIELD(DOUBLE, model_break_even_GBps, "GB/s",                                               \
+	      "bytes saved / time of coding, which reads and writes each number and code once at " \
+	      "--memory-rate, else takes coding_us; null: no bytes are saved",                     \
+	      BB_COLUMN("model", 8, 3))                                                            \
+	FIELD(DOUBLE, rms_error, "",                                                               \
+	      "root mean square of the differences from the exact sum of numbers of variance 1",   \
+	      BB_COLUMN("rms error", 9, 5), .head_unit = "(sum)")                                  \
+	FIELD(DOUBLE, max_error, "", "largest difference", BB_COLUMN("max error", 9, 5),           \
+	      .head_unit = "(sum)")                                                                \
+	FIELD(DOUBLE, balance_error, "",                                                           \
+	      "largest difference between the mean of the inputs and result + errors of all "      \
+	      "codes, which are equal but for rounding",                                           \
+	      BB_COLUMN("balance", 8, 1), .head_unit = "(1e-9)", .scale = 1e9)                     \
+	BB_WRONG_FIELD(FIELD, 0,                                                                   \
+		       "numbers of results and error memories whose bits differ from those of "    \
+		       "one thread, or that are out of balance; null: not verified")               \
+	BB_END_FIELD(FIELD)
+
+struct bb_quantised_record {
+	BB_QUANTISED_FIELDS(BB_MEMBER)
+};
 
 static void quantised_about(const void *record, struct bb_strbuf *out)
 {
@@ -78,119 +158,193 @@ BB_RECORD_KIND(bb_record_quantised, BB_QUANTISED_FIELDS, "quantised",
 	       "A quantised all-reduce: one array by one coding and scheme.",
 	       .about = quantised_about);
 
+/* ---- what a step must compute ---------------------------------------------------------------- */
+
+/*
+ * TO = N numbers from FIRST on of the padded array of RANK, sums of four uniform ones with variance
+ * 1; or of its ERRORS of the step before, which are smaller by 2 to the bits of a code.
+ */
+static void quantised_draw(const struct bb_coded_form *f, uint64_t seed, int rank, bool errors,
+			   size_t first, size_t n, float *to)
+{
+	const float scale = ldexpf(sqrtf(3) / 0x1p16f, errors ? -(int)f->coding->bits : 0);
+	const size_t at = errors ? bb_coded_padded(f) + first : first;
+
+	seed += (uint64_t)rank * BB_RANDOM_STEP;
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t word = bb_random_at(seed, at + i);
+		const int32_t sum = (int32_t)((word & 0xffff) + (word >> 16 & 0xffff) +
+					      (word >> 32 & 0xffff) + (word >> 48));
+
+		to[i] = errors || first + i < f->count ? (float)(sum - 2 * 0xffff) * scale : 0;
+	}
+}
+
+/* What a step of FORM makes of them, computed by one thread without the code of the exchange.
+   Arrays of the padded numbers: */
+struct reference {
+	const struct bb_coded_form *form;
+	uint64_t seed;
+	int rank;            /* whose errors are kept */
+	double *exact;       /* mean of the inputs */
+	double *kept;        /* new errors - old errors of all codes of a number, as in its mean */
+	float *mean;         /* the sum, and then the result */
+	float *array, *node; /* of a rank; sum of those of a node */
+	float *x, *old, *back; /* temporary */
+	float *errors;         /* [of rank]: its new errors */
+	char *codes;
+};
+
+/* The bytes of all arrays, which are placed in MEMORY unless that is NULL. */
+static size_t reference_lay_out(struct reference *ref, const struct bb_coded_form *f, char *memory)
+{
+	float **const arrays[] = {&ref->mean, &ref->array, &ref->node,
+				  &ref->x,    &ref->old,   &ref->back};
+	const size_t n = bb_coded_padded(f), count = sizeof(arrays) / sizeof(arrays[0]);
+	struct bb_coded coded;
+
+	(void)bb_coded_lay_out(&coded, f, 0, NULL);
+	ref->form = f;
+	if (memory) {
+		ref->exact = (double *)(void *)memory;
+		ref->kept = ref->exact + n;
+		for (size_t i = 0; i < count; i++)
+			*arrays[i] = (float *)(ref->kept + n) + i * n;
+		ref->errors = ref->back + n;
+		ref->codes = (char *)(ref->errors + coded.errors);
+	}
+	return n * (2 * sizeof(double) + count * sizeof(float)) + coded.errors * sizeof(float) +
+	       (size_t)f->nranks * bb_coded_chunk_bytes(f);
+}
+
+/* Add N numbers of RANK from FIRST on to its array. */
+static void reference_load(struct reference *ref, int rank, size_t first, size_t n)
+{
+	quantised_draw(ref->form, ref->seed, rank, false, first, n, ref->x);
+	for (size_t i = 0; i < n; i++) {
+		ref->array[first + i] += ref->x[i];
+		ref->exact[first + i] += (double)ref->x[i] / ref->form->nranks;
+	}
+}
+
+/*
+ * CHUNKS of NUMBERS, FIRST and then each STRIDE further, are replaced by what RANK's codes of them
+ * and its old errors, which begin at ERRORS, decode to. The mean has SHARE of them.
+ */
+static void reference_code(struct reference *ref, float *numbers, int rank, size_t chunks,
+			   size_t first, size_t stride, size_t errors, double share)
+{
+	const struct bb_coded_form *const f = ref->form;
+	const size_t chunk = bb_coded_chunk(f), n = chunks * chunk, unit = f->block ? chunk : n;
+
+	memset(ref->old, 0, n * sizeof(*ref->old));
+	if (f->feedback)
+		quantised_draw(f, ref->seed, rank, true, errors, n, ref->old);
+	for (size_t i = 0; i < n; i++)
+		ref->x[i] = ref->old[i] + numbers[(first + i / chunk * stride) * chunk + i % chunk];
+	for (size_t i = 0; i < n; i += unit) {
+		bb_coding_encode(f->coding, f->block, ref->x + i, unit, ref->codes);
+		bb_coding_decode(f->coding, f->block, ref->codes, unit, ref->back + i);
+	}
+	for (size_t i = 0; i < n; i++) {
+		const size_t at = (first + i / chunk * stride) * chunk + i % chunk;
+		const float now = ref->x[i] - ref->back[i];
+
+		numbers[at] = ref->back[i];
+		ref->kept[at] += share * ((double)now - (double)ref->old[i]);
+		if (f->feedback && rank == ref->rank)
+			ref->errors[errors + i] = now;
+	}
+}
+
+static void reference_compute(struct reference *ref)
+{
+	const struct bb_coded_form *const f = ref->form;
+	const enum bb_coded_kind kind = f->scheme->kind;
+	const size_t padded = bb_coded_padded(f), chunk = bb_coded_chunk(f);
+	const int n = f->nranks, local = kind == BB_CODED_TWO_HOPS ? f->local : n;
+	const size_t nodes = (size_t)(n / local), ring = (size_t)n - 1;
+
+	memset(ref->exact, 0, padded * sizeof(double));
+	memset(ref->kept, 0, padded * sizeof(double));
+	memset(ref->mean, 0, padded * sizeof(float));
+	memset(ref->array, 0, padded * sizeof(float));
+	/* From rank to rank, a chunk gets to its own. */
+	for (int hop = 0; hop < n && kind == BB_CODED_RING; hop++)
+		for (int c = 0; c < n; c++) {
+			if (hop > 0)
+				reference_code(ref, ref->array, (c + hop) % n, 1, (size_t)c, 1,
+					       ((size_t)hop - 1) * chunk, 1.0 / n);
+			reference_load(ref, (c + hop + 1) % n, (size_t)c * chunk, chunk);
+		}
+	if (kind == BB_CODED_RING)
+		memcpy(ref->mean, ref->array, padded * sizeof(float));
+	/* Ranks code their whole arrays, places in the nodes the sums of their chunks. */
+	for (int rank = 0; rank < n && kind != BB_CODED_RING; rank++) {
+		if (rank % local == 0)
+			memset(ref->node, 0, padded * sizeof(float));
+		memset(ref->array, 0, padded * sizeof(float));
+		reference_load(ref, rank, 0, padded);
+		reference_code(ref, ref->array, rank, padded / chunk, 0, 1, 0, 1.0 / n);
+		for (size_t i = 0; i < padded; i++)
+			ref->node[i] += ref->array[i];
+		if (rank % local != local - 1)
+			continue;
+		for (int place = 0; place < local && kind == BB_CODED_TWO_HOPS; place++)
+			reference_code(ref, ref->node, rank - local + 1 + place, nodes,
+				       (size_t)place, (size_t)local, padded, 1.0 / n);
+		for (size_t i = 0; i < padded; i++)
+			ref->mean[i] += ref->node[i];
+	}
+	for (size_t i = 0; i < padded; i++)
+		ref->mean[i] /= (float)n;
+	/* The errors of the mean are behind those of the sums. */
+	const size_t before = kind == BB_CODED_RING       ? ring * chunk
+			      : kind == BB_CODED_TWO_HOPS ? padded + nodes * chunk
+							  : padded;
+	for (int c = 0; c < n && kind != BB_CODED_ALLGATHER; c++)
+		reference_code(ref, ref->mean, c, 1, (size_t)c, 1, before, 1);
+}
+
 /* ---- steps as programs ----------------------------------------------------------------------- */
 
 enum part { WHOLE, CODING, EXCHANGE, PLAIN, PARTS };
 enum work { CODES, BYTES };
 
+/* Arrays that all settings have: numbers and their errors, and what a step makes of them. */
+enum place { X, ERROR, REST, PLACES };
+
 struct quantised_state {
 	struct bb_kernel kernel; /* its variants are PARTS of each setting */
-	const struct quantised *own;
-	/* An array and its errors, which all settings have, and what a step makes of them; NULL:
-	   virtual. */
-	float *x, *error;
-	char *rest, *reference;
-	bool computes; /* numbers are really coded */
-	int node_ranks;
+	const struct bb_quantised_options *options;
+	struct bb_coded_form *forms; /* [setting], by size, coding, scheme */
+	char *places[PLACES];        /* NULL: virtual */
+	char *reference;             /* NULL: nothing is verified */
+	bool computes;               /* numbers are really coded */
 };
 
 struct quantised_variant {
 	struct bb_variant variant;
-	struct bb_coded_form form;
 	struct bb_coded coded;
 	double sent;
 	double rms, most, balance; /* errors of the verified step; NAN: not verified */
 };
 
-static struct quantised_state *state_of(const struct quantised_variant *v)
-{
-	return (struct quantised_state *)v->variant.kernel;
-}
-
-/* Settings are ordered by size, coding, scheme. */
-static struct bb_coded_form quantised_form(const struct quantised_state *s, size_t setting)
-{
-	const struct bb_options *o = s->kernel.engine.options;
-	const struct bb_quantised_options *a = &s->own->options;
-	const size_t schemes = a->schemes.n, codings = a->codings.n;
-	const struct bb_coding *coding = &bb_codings[a->codings.list[setting / schemes % codings]];
-	uint64_t size = o->min_bytes;
-
-	for (size_t i = setting / schemes / codings; i > 0; i--)
-		size = bb_options_next_size(o, size);
-	return (struct bb_coded_form){
-		.scheme = &bb_coded_schemes[a->schemes.list[setting % schemes]],
-		.coding = coding,
-		.block = a->block_given ? (size_t)a->block : coding->block,
-		.count = size / sizeof(float),
-		.nranks = s->kernel.engine.run->world.nranks,
-		.local = s->node_ranks,
-		.feedback = a->feedback,
-	};
-}
-
 static size_t quantised_first(const struct bb_kernel *k, size_t setting, int part)
 {
-	const struct bb_quantised_options *a = &((struct quantised_state *)k)->own->options;
+	const struct bb_quantised_options *a = ((const struct quantised_state *)k)->options;
 
 	return part == PLAIN ? setting - setting % (a->schemes.n * a->codings.n) : setting;
 }
 
-static const struct bb_coded_form *form_of(const struct bb_program *program)
-{
-	return &((const struct quantised_variant *)((const struct bb_taped *)program->own)->own)
-			->form;
-}
-
 static int quantised_group_size(const struct bb_program *program, int group)
 {
-	return bb_coded_group_size(form_of(program), group);
+	return bb_coded_group_size(((const struct bb_taped *)program->own)->own, group);
 }
 
 static int quantised_member(const struct bb_program *program, int group, int i)
 {
-	return bb_coded_member(form_of(program), group, i);
-}
-
-static void quantised_complete(const void *own, int rank, struct bb_operation *o)
-{
-	bb_coded_complete(&((const struct quantised_variant *)own)->form, rank, o);
-}
-
-static bb_status quantised_program(struct quantised_variant *v)
-{
-	const struct quantised_state *s = state_of(v);
-	const struct bb_quantised_options *a = &s->own->options;
-	struct bb_taped *taped = &v->variant.taped;
-	struct bb_error *error = &s->kernel.engine.run->error;
-	const bb_status status = bb_taped_begin(taped, v->form.nranks, 1, 1, error);
-	struct bb_tape *tape = taped->tapes;
-	size_t kept = 0;
-
-	if (status != BB_OK)
-		return status;
-	taped->own = v;
-	taped->program.queues = taped->program.groups = 1;
-	if (v->variant.part == PLAIN) {
-		bb_tape_collective(tape, 0, BYTES, 0, &bb_all_reduce, v->form.count, a->dtype,
-				   BB_SUM)
-			->in_place = false;
-		return bb_taped_end(taped, "an all-reduce", error);
-	}
-	taped->complete = quantised_complete;
-	taped->program.groups = bb_coded_groups(&v->form);
-	taped->program.group_size = quantised_group_size;
-	taped->program.member = quantised_member;
-	bb_coded_write(&v->form, tape, 0, CODES, BYTES, 0, a->memory_rate.rate);
-	for (size_t i = 0; i < tape->n; i++) {
-		const struct bb_operation o = tape->list[i];
-
-		tape->list[kept] = o;
-		kept += v->variant.part == WHOLE ||
-			(v->variant.part == CODING) == (o.work == CODES);
-	}
-	tape->n = kept;
-	return bb_taped_end(taped, "a quantised all-reduce", error);
+	return bb_coded_member(((const struct bb_taped *)program->own)->own, group, i);
 }
 
 static bb_status quantised_opened(void *own, struct bb_runner *runner)
@@ -225,10 +379,10 @@ static bb_status quantised_fill(void *own)
 	const struct quantised_variant *v = own;
 	const struct bb_coded *c = &v->coded;
 	const uint64_t seed = (uint64_t)v->variant.kernel->engine.options->seed;
-	const size_t padded = bb_coded_padded(&v->form);
+	const size_t padded = bb_coded_padded(c->form);
 
-	bb_quantised_draw(&v->form, seed, c->rank, false, 0, padded, c->x);
-	bb_quantised_draw(&v->form, seed, c->rank, true, 0, c->errors, c->error);
+	quantised_draw(c->form, seed, c->rank, false, 0, padded, c->x);
+	quantised_draw(c->form, seed, c->rank, true, 0, c->errors, c->error);
 	memset(c->result, 0xff, padded * sizeof(float));
 	return BB_OK;
 }
@@ -257,22 +411,21 @@ static uint64_t differing(const float *a, const float *b, size_t n)
 static bb_status quantised_verify(void *own, uint64_t *wrong)
 {
 	struct quantised_variant *v = own;
+	const struct bb_kernel *k = v->variant.kernel;
 	const struct bb_coded *c = &v->coded;
-	struct bb_quantised_reference ref = {
-		.seed = (uint64_t)v->variant.kernel->engine.options->seed, .rank = c->rank};
-	const size_t padded = bb_coded_padded(&v->form);
-	const double n = v->form.nranks;
+	const size_t count = c->form->count;
+	struct reference ref = {.seed = (uint64_t)k->engine.options->seed, .rank = c->rank};
 
-	(void)bb_quantised_lay_out(&ref, &v->form, state_of(v)->reference);
-	bb_quantised_compute(&ref);
-	*wrong += differing(c->result, ref.mean, padded);
-	*wrong += v->form.feedback ? differing(c->error, ref.errors, c->errors) : 0;
+	(void)reference_lay_out(&ref, c->form, ((const struct quantised_state *)k)->reference);
+	reference_compute(&ref);
+	*wrong += differing(c->result, ref.mean, bb_coded_padded(c->form));
+	*wrong += c->error ? differing(c->error, ref.errors, c->errors) : 0;
 	v->rms = v->most = v->balance = 0;
-	for (size_t i = 0; i < v->form.count; i++) {
-		const double off = n * ((double)c->result[i] - ref.exact[i]);
+	for (size_t i = 0; i < count; i++) {
+		const double off = c->form->nranks * ((double)c->result[i] - ref.exact[i]);
 		const double balance = fabs((double)ref.mean[i] + ref.kept[i] - ref.exact[i]);
 
-		v->rms += off * off / (double)v->form.count;
+		v->rms += off * off / (double)count;
 		v->most = fmax(v->most, fabs(off));
 		v->balance = fmax(v->balance, balance);
 		*wrong += !(balance < MOST_BALANCE);
@@ -292,81 +445,126 @@ static bb_status quantised_write(struct bb_variant *variant, struct bb_trial *tr
 	static const char *const names[] = {"", "coding alone of ", "exchange alone of ",
 					    "plain all-reduce beside "};
 	struct quantised_variant *v = (struct quantised_variant *)variant;
-	struct quantised_state *s = state_of(v);
+	const struct quantised_state *s = (const struct quantised_state *)variant->kernel;
+	const struct bb_coded_form *f = &s->forms[variant->setting];
+	struct bb_taped *taped = &variant->taped;
+	struct bb_error *error = &s->kernel.engine.run->error;
+	size_t kept = 0;
 	char size[BB_UNIT_TEXT];
 
-	v->form = quantised_form(s, variant->setting);
 	v->rms = v->most = v->balance = v->sent = NAN;
-	(void)bb_coded_lay_out(&v->coded, &v->form, s->kernel.engine.driver->rank, s->rest);
-	v->coded.x = s->x;
-	v->coded.error = v->form.feedback ? s->error : NULL;
+	(void)bb_coded_lay_out(&v->coded, f, s->kernel.engine.driver->rank, s->places[REST]);
+	v->coded.x = (float *)(void *)s->places[X];
+	v->coded.error = f->feedback ? (float *)(void *)s->places[ERROR] : NULL;
 	if (s->computes && variant->part == WHOLE)
 		(void)quantised_fill(v);
 	if (variant->part != PLAIN) {
-		*refusal = bb_coded_refuses(&v->form);
-		variant->subject = v->form.coding->name;
-		variant->algorithm = v->form.scheme->name;
+		*refusal = bb_coded_refuses(f);
+		variant->subject = f->coding->name;
+		variant->algorithm = f->scheme->name;
 		trial->opened = quantised_opened;
 		trial->workload.compute = s->computes ? quantised_compute : NULL;
 		trial->expects = variant->part == WHOLE ? &quantised_expectation : NULL;
 	}
-	trial->workload.buffers = s->x ? quantised_buffers : NULL;
+	trial->workload.buffers = s->places[X] ? quantised_buffers : NULL;
 	snprintf(trial->what, sizeof(trial->what), "%s%s by %s, %s", names[variant->part],
-		 v->form.coding->name, v->form.scheme->name,
-		 bb_format_size(size, v->form.count * sizeof(float)));
-	return *refusal ? BB_OK : quantised_program(v);
+		 f->coding->name, f->scheme->name, bb_format_size(size, f->count * sizeof(float)));
+	if (*refusal)
+		return BB_OK;
+	const bb_status status = bb_taped_begin(taped, f->nranks, 1, 1, error);
+	struct bb_tape *tape = taped->tapes;
+	if (status != BB_OK)
+		return status;
+	taped->program.queues = taped->program.groups = 1;
+	if (variant->part == PLAIN) {
+		bb_tape_collective(tape, 0, BYTES, 0, &bb_all_reduce, f->count, s->options->dtype,
+				   BB_SUM)
+			->in_place = false;
+	} else {
+		taped->own = f;
+		taped->complete = bb_coded_complete;
+		taped->program.groups = bb_coded_groups(f);
+		taped->program.group_size = quantised_group_size;
+		taped->program.member = quantised_member;
+		bb_coded_write(f, tape, 0, CODES, BYTES, 0, s->options->memory_rate.rate);
+	}
+	for (size_t i = 0; i < tape->n; i++) {
+		const struct bb_operation o = tape->list[i];
+
+		tape->list[kept] = o;
+		kept += variant->part == WHOLE || (variant->part == CODING) == (o.work == CODES);
+	}
+	tape->n = kept;
+	return bb_taped_end(taped, "an all-reduce", error);
 }
 
 static bb_status quantised_open(struct bb_engine *e)
 {
 	struct quantised_state *s = (struct quantised_state *)e;
-	const struct quantised *own = s->own = e->run->own;
-	const size_t settings = own->nsizes * own->options.codings.n * own->options.schemes.n;
-	const struct bb_rank_info *infos = e->run->infos;
-	size_t x = 0, error = 0, rest = 0, reference = 0;
-	char size[BB_UNIT_TEXT];
-	bb_status status;
+	const struct bb_quantised_options *a = s->options = e->run->own;
+	const struct bb_options *o = e->options;
+	const size_t schemes = a->schemes.n, each = a->codings.n * schemes;
+	const int nranks = e->run->world.nranks;
+	size_t nsizes = 0, reference = 0, needs[PLACES] = {0};
+	int local = 1;
+	char text[BB_UNIT_TEXT];
+	bb_status status = BB_OK;
 
 	if (e->backend->gpu)
 		return bb_fail(&e->run->error, BB_EUNSUPPORTED,
 			       "the CPU codes the numbers, and cannot access the memory of GPUs; "
 			       "give --backend host or mpi");
-	s->node_ranks = 1;
-	while (s->node_ranks < e->run->world.nranks && infos[s->node_ranks].node == infos[0].node)
-		s->node_ranks++;
-	if (own->options.node_ranks_given || e->options->cluster)
-		s->node_ranks = own->options.node_ranks_given ? (int)own->options.node_ranks
-							      : e->options->cluster->gpus;
-	for (size_t i = 0; i < settings; i++) {
-		const struct bb_coded_form form = quantised_form(s, i);
-		struct bb_quantised_reference ref;
+	while (local < nranks && e->run->infos[local].node == e->run->infos[0].node)
+		local++;
+	if (a->node_ranks_given || o->cluster)
+		local = a->node_ranks_given ? (int)a->node_ranks : o->cluster->gpus;
+	for (uint64_t size = o->min_bytes; size; size = bb_options_next_size(o, size))
+		nsizes++;
+	s->forms = bb_kernel_keep(&s->kernel, nsizes * each, sizeof(*s->forms));
+	if (!s->forms)
+		return BB_EINTERNAL;
+	uint64_t size = o->min_bytes;
+	for (size_t i = 0; i < nsizes * each; i++) {
+		const struct bb_coding *coding =
+			&bb_codings[a->codings.list[i / schemes % a->codings.n]];
+		struct bb_coded_form *f = &s->forms[i];
+		struct reference ref;
 		struct bb_coded c;
-		const size_t all = bb_coded_lay_out(&c, &form, 0, NULL);
-		const size_t most =
-			bb_engine_checks(e) ? bb_quantised_lay_out(&ref, &form, NULL) : 0;
-		const size_t numbers = bb_coded_padded(&form) * sizeof(float);
 
-		x = numbers > x ? numbers : x;
-		error = c.errors > error ? c.errors : error;
-		rest = all > rest ? all : rest;
-		reference = most > reference ? most : reference;
+		if (i > 0 && i % each == 0)
+			size = bb_options_next_size(o, size);
+		*f = (struct bb_coded_form){
+			.scheme = &bb_coded_schemes[a->schemes.list[i % schemes]],
+			.coding = coding,
+			.block = a->block_given ? (size_t)a->block : coding->block,
+			.count = size / sizeof(float),
+			.nranks = nranks,
+			.local = local,
+			.feedback = a->feedback,
+		};
+		const size_t rest = bb_coded_lay_out(&c, f, 0, NULL);
+		const size_t need[] = {bb_coded_padded(f) * sizeof(float), c.errors * sizeof(float),
+				       rest};
+		const size_t checks = bb_engine_checks(e) ? reference_lay_out(&ref, f, NULL) : 0;
+		for (int p = 0; p < PLACES; p++)
+			needs[p] = need[p] > needs[p] ? need[p] : needs[p];
+		reference = checks > reference ? checks : reference;
 	}
 	BB_TRY(status,
-	       bb_estimate_room(e->run, x + error * sizeof(float) + rest + reference, "-e",
-				bb_format_size(size, e->options->max_bytes),
-				"arrays, codes and a reference", "less"),
+	       bb_estimate_room(e->run, needs[X] + needs[ERROR] + needs[REST] + reference, "-e",
+				bb_format_size(text, o->max_bytes), "arrays, codes and a reference",
+				"less"),
 	       out);
-	BB_TRY(status, bb_engine_alloc(e, x, (void **)&s->x), out);
-	BB_TRY(status, bb_engine_alloc(e, error * sizeof(float), (void **)&s->error), out);
-	BB_TRY(status, bb_engine_alloc(e, rest, (void **)&s->rest), out);
-	s->computes = s->x && e->backend->has_data;
+	for (int p = 0; p < PLACES; p++)
+		BB_TRY(status, bb_engine_alloc(e, needs[p], (void **)&s->places[p]), out);
+	s->computes = s->places[X] && e->backend->has_data;
 	if (bb_engine_checks(e)) {
 		s->reference = bb_kernel_keep(&s->kernel, 1, reference);
 		if (!s->reference)
 			return BB_EINTERNAL;
 	}
 	s->kernel.first = quantised_first;
-	status = bb_kernel_sweep(&s->kernel, settings, PARTS, sizeof(struct quantised_variant),
+	status = bb_kernel_sweep(&s->kernel, nsizes * each, PARTS, sizeof(struct quantised_variant),
 				 quantised_write);
 out:
 	return status;
@@ -374,20 +572,19 @@ out:
 
 static void quantised_describe(const struct bb_kernel *k, size_t setting, void *record)
 {
-	const struct quantised_state *s = (const struct quantised_state *)k;
-	const struct bb_quantised_options *a = &s->own->options;
+	const struct bb_quantised_options *a = ((const struct quantised_state *)k)->options;
 	const struct quantised_variant *v =
 		(const struct quantised_variant *)bb_kernel_variant(k, setting, WHOLE);
-	const struct bb_coded_form *f = &v->form;
+	const struct bb_coded_form *f = v->coded.form;
+	const struct bb_tape *tape = v->variant.taped.tapes;
 	struct bb_quantised_record *r = record;
 	const double n = f->nranks, bus = 2 * (n - 1) / n;
-	double traffic = 0, formula = 0;
+	double coding_s = 0, formula = 0;
 
-	for (int i = 0; i < bb_coded_phases(f); i++) {
+	for (int i = 0; i < bb_coded_phases(f); i++)
 		formula += (double)bb_coded_sent(f, i);
-		traffic += (double)bb_coded_traffic(f, i, BB_CODED_CODE) +
-			   (double)bb_coded_traffic(f, i, BB_CODED_DECODE);
-	}
+	for (size_t i = 0; i < tape->n; i++)
+		coding_s += tape->list[i].seconds;
 	r->size_bytes = (int64_t)(f->count * sizeof(float));
 	r->coding = f->coding->name;
 	r->scheme = f->scheme->name;
@@ -413,10 +610,8 @@ static void quantised_describe(const struct bb_kernel *k, size_t setting, void *
 	if (r->plain_us > r->exchange_us && r->coding_us > 0)
 		r->break_even_GBps = r->plain_GBps * (r->plain_us - r->exchange_us) / r->coding_us;
 	if (r->plain_bytes > v->sent && r->coding_us > 0)
-		r->model_break_even_GBps =
-			1e-9 * (r->plain_bytes - v->sent) /
-			(isinf(a->memory_rate.rate) ? 1e-6 * r->coding_us
-						    : traffic / a->memory_rate.rate);
+		r->model_break_even_GBps = 1e-9 * (r->plain_bytes - v->sent) /
+					   (coding_s > 0 ? coding_s : 1e-6 * r->coding_us);
 	r->rms_error = v->rms;
 	r->max_error = v->most;
 	r->balance_error = v->balance;
@@ -427,7 +622,7 @@ static void quantised_describe(const struct bb_kernel *k, size_t setting, void *
 static bb_status quantised_deliver(struct bb_engine *engine)
 {
 	struct bb_kernel *k = (struct bb_kernel *)engine;
-	const struct bb_quantised_options *a = &((struct quantised_state *)k)->own->options;
+	const struct bb_quantised_options *a = ((const struct quantised_state *)k)->options;
 	const struct bb_quantised_record *best = NULL;
 	struct bb_strbuf answer = {0};
 	char coded[BB_UNIT_TEXT], plain[BB_UNIT_TEXT], size[BB_UNIT_TEXT];
@@ -493,7 +688,7 @@ const struct bb_benchmark bb_quantised_benchmark = {
 		 "and break-even link rate.",
 	.examples = {"-g 4 -b 1M -e 64M -f 4 --coding int8,sign --error-feedback on",
 		     "--backend sim --cluster hgx-h100:16 --scheme alltoall,two-hops"},
-	.own_bytes = sizeof(struct quantised),
+	.own_bytes = sizeof(struct bb_quantised_options),
 	.options = quantised_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
 	.queues = true,
