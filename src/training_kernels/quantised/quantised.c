@@ -81,7 +81,8 @@ static bb_status quantised_check(const struct bb_benchmark *benchmark, void *own
 		return bb_fail(error, BB_EUSAGE,
 			       "--memory-rate: missing; on sim coding takes its bytes at this "
 			       "rate, such as 2TB/s, which is not known of these ranks");
-	bb_estimate_set_ranks(o, environment, 4);
+	if (!o->cluster)
+		bb_estimate_set_ranks(o, environment, 4);
 	return BB_OK;
 }
 
