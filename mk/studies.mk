@@ -68,4 +68,9 @@ tune truth:
 	+$(BUILD) all $(B)/tests/host_speed $(if $(filter truth,$@),$(B)/tests/wire)
 	$(PYTHON) studies/$(if $(filter tune,$@),tune.py,truth) $(B)
 
-.PHONY: bench validate perf tune truth
+systems:
+	+$(BUILD) all
+	$(PYTHON) studies/systems.py $(B) >$(B)/training_systems.md
+	cp $(B)/training_systems.md docs/training_systems.md
+
+.PHONY: bench validate perf tune truth systems
