@@ -165,23 +165,18 @@ static inline uint32_t pick(bool first, uint32_t a, uint32_t b)
 	return (a & mask) | (b & ~mask);
 }
 
-/* The bias of a format of MANTISSA bits, with the others but the sign for its exponent. */
-static inline uint32_t bias_of(int mantissa)
-{
-	return (1u << (6 - mantissa)) - 1;
-}
-
 /*
- * The codes of a format of MANTISSA bits. A normal number rounds by adding just under half of what
- * is cut off, plus one if the last kept bit is odd; a subnormal one by adding a float whose last
- * bit is the smallest subnormal.
+ * E4M3 has a bias of 7, E5M2 one of 15. A normal number rounds by adding just under half of what is
+ * cut off, plus one if the last kept bit is odd; a subnormal one by adding a float whose last bit
+ * is the smallest subnormal.
  */
-static inline void floats_code(const struct bb_coding *c, const struct bb_block_scale *s,
-			       const float *x, size_t n, uint8_t *codes, int mantissa)
+static void floats_code(const struct bb_coding *c, const struct bb_block_scale *s, const float *x,
+			size_t n, uint8_t *codes)
 {
-	const int cut = 23 - mantissa;
-	const uint32_t shift = (127 - bias_of(mantissa)) << 23, tiny = shift + (1u << 23);
-	const uint32_t magic = tiny + ((uint32_t)cut << 23), most = bits_of((float)c->highest);
+	const int cut = c->kind == BB_CODE_E4M3 ? 20 : 21;
+	const uint32_t shift = (c->kind == BB_CODE_E4M3 ? 127 - 7 : 127 - 15) << 23;
+	const uint32_t tiny = shift + (1 << 23), magic = tiny + ((uint32_t)cut << 23);
+	const uint32_t most = bits_of((float)c->highest);
 	const float down = s->down;
 
 	for (size_t i = 0; i < n; i++) {
@@ -198,11 +193,12 @@ static inline void floats_code(const struct bb_coding *c, const struct bb_block_
 	}
 }
 
-static inline void floats_decode(const struct bb_block_scale *s, const uint8_t *codes, size_t n,
-				 float *x, int mantissa)
+static void floats_decode(const struct bb_coding *c, const struct bb_block_scale *s,
+			  const uint8_t *codes, size_t n, float *x)
 {
-	const int cut = 23 - mantissa;
-	const uint32_t shift = (127 - bias_of(mantissa)) << 23, tiny = shift + (1u << 23);
+	const int cut = c->kind == BB_CODE_E4M3 ? 20 : 21;
+	const uint32_t shift = (c->kind == BB_CODE_E4M3 ? 127 - 7 : 127 - 15) << 23;
+	const uint32_t tiny = shift + (1 << 23);
 	const float scale = s->scale;
 
 	for (size_t i = 0; i < n; i++) {
@@ -219,10 +215,8 @@ static void codes_make(const struct bb_coding *c, const struct bb_block_scale *s
 {
 	if (c->kind == BB_CODE_INTEGER)
 		integers_code(c, s, x, n, codes);
-	else if (c->kind == BB_CODE_E4M3)
-		floats_code(c, s, x, n, codes, 3);
-	else if (c->kind == BB_CODE_E5M2)
-		floats_code(c, s, x, n, codes, 2);
+	else if (c->kind != BB_CODE_SIGN)
+		floats_code(c, s, x, n, codes);
 	else
 		for (size_t i = 0; i < n; i++)
 			codes[i] = !(x[i] < 0);
@@ -233,10 +227,8 @@ static void codes_read(const struct bb_coding *c, const struct bb_block_scale *s
 {
 	if (c->kind == BB_CODE_INTEGER)
 		integers_decode(c, s, codes, n, x);
-	else if (c->kind == BB_CODE_E4M3)
-		floats_decode(s, codes, n, x, 3);
-	else if (c->kind == BB_CODE_E5M2)
-		floats_decode(s, codes, n, x, 2);
+	else if (c->kind != BB_CODE_SIGN)
+		floats_decode(c, s, codes, n, x);
 	else
 		for (size_t i = 0; i < n; i++)
 			x[i] = codes[i] ? s->scale : -s->scale;

@@ -161,38 +161,35 @@ int bb_coded_member(const struct bb_coded_form *f, int group, int i)
 size_t bb_coded_lay_out(struct bb_coded *c, const struct bb_coded_form *f, int rank, char *memory)
 {
 	enum { X, SUM, RESULT, ERROR, SENT, COMES, PLACES };
-	const size_t padded = bb_coded_padded(f), chunk = bb_coded_chunk(f);
-	size_t chunks = 1, coded = 0, comes = 0, errors = 0, bytes = 0;
+	/* A later phase has no more in a message, and codes no more chunks. */
+	const struct bb_coded_phase first = bb_coded_phase(f, 0);
+	const size_t chunk = bb_coded_chunk(f), bytes = bb_coded_chunk_bytes(f);
+	const size_t numbers = bb_coded_padded(f) * sizeof(float);
+	size_t errors = 0, all = 0;
 	char *places[PLACES];
 
-	for (int i = 0; i < bb_coded_phases(f); i++) {
-		const struct bb_coded_phase p = bb_coded_phase(f, i);
-
-		chunks = p.chunks > chunks ? p.chunks : chunks;
-		coded = p.coded > coded ? p.coded : coded;
-		comes = p.comes > comes ? p.comes : comes;
-		errors += f->feedback ? p.coded * chunk : 0;
-	}
-	const size_t sizes[] = {sizeof(float) * (f->only_gathers ? chunk : padded),
-				sizeof(float) * chunks * chunk,
-				sizeof(float) * (f->only_reduces ? 0 : padded),
-				sizeof(float) * errors,
-				coded * bb_coded_chunk_bytes(f),
-				comes * bb_coded_chunk_bytes(f)};
+	for (int i = 0; i < bb_coded_phases(f) && f->feedback; i++)
+		errors += bb_coded_phase(f, i).coded * chunk;
+	const size_t sizes[] = {f->only_gathers ? chunk * sizeof(float) : numbers,
+				first.chunks * chunk * sizeof(float),
+				f->only_reduces ? 0 : numbers,
+				errors * sizeof(float),
+				first.coded * bytes,
+				(size_t)f->nranks * bytes};
 	for (int i = 0; i < PLACES; i++) {
-		places[i] = memory ? memory + bytes : NULL;
-		bytes += up_to(sizes[i], 64);
+		places[i] = memory ? memory + all : NULL;
+		all += up_to(sizes[i], 64);
 	}
 	*c = (struct bb_coded){.form = f,
 			       .rank = rank,
-			       .x = (void *)places[X],
-			       .sum = (void *)places[SUM],
-			       .result = (void *)places[RESULT],
-			       .error = f->feedback ? (void *)places[ERROR] : NULL,
+			       .x = (float *)(void *)places[X],
+			       .sum = (float *)(void *)places[SUM],
+			       .result = (float *)(void *)places[RESULT],
+			       .error = f->feedback ? (float *)(void *)places[ERROR] : NULL,
 			       .errors = errors,
 			       .sent = places[SENT],
 			       .comes = places[COMES]};
-	return bytes;
+	return all;
 }
 
 /* ---- what is computed ------------------------------------------------------------------------ */

@@ -96,7 +96,6 @@ static bb_status quantised_check(const struct bb_benchmark *benchmark, void *own
 	FIELD(STRING, feedback, "", "on: codes carry the error of the step before")                \
 	FIELD(INT, nranks, "", "number of ranks")                                                  \
 	FIELD(INT, node_ranks, "", "ranks of a node, for two-hops")                                \
-	FIELD(INT, count, "", "numbers of a rank")                                                 \
 	FIELD(INT, padded, "", "numbers with the zeros behind them")                               \
 	FIELD(INT, sent_bytes, "bytes", "sent by a rank in a step: codes and scales, counted",     \
 	      BB_COLUMN("sent", 9, 3), BB_MB)                                                      \
@@ -181,50 +180,51 @@ static void quantised_draw(const struct bb_coded_form *f, uint64_t seed, int ran
 	}
 }
 
-/* What a step of FORM makes of them, computed by one thread without the code of the exchange.
-   Arrays of the padded numbers: */
+/* What a step makes of them, computed by one thread without the code of the exchange. Arrays of the
+   padded numbers: */
 struct reference {
-	const struct bb_coded_form *form;
+	const struct bb_coded *coded; /* the exchange of a rank, whose errors are kept */
 	uint64_t seed;
-	int rank;            /* whose errors are kept */
 	double *exact;       /* mean of the inputs */
 	double *kept;        /* new errors - old errors of all codes of a number, as in its mean */
 	float *mean;         /* the sum, and then the result */
 	float *array, *node; /* of a rank; sum of those of a node */
 	float *x, *old, *back; /* temporary */
-	float *errors;         /* [of rank]: its new errors */
+	float *errors;         /* of the rank: its new errors */
 	char *codes;
 };
 
 /* The bytes of all arrays, which are placed in MEMORY unless that is NULL. */
-static size_t reference_lay_out(struct reference *ref, const struct bb_coded_form *f, char *memory)
+static size_t reference_lay_out(struct reference *ref, const struct bb_coded *c, char *memory)
 {
-	float **const arrays[] = {&ref->mean, &ref->array, &ref->node,
-				  &ref->x,    &ref->old,   &ref->back};
-	const size_t n = bb_coded_padded(f), count = sizeof(arrays) / sizeof(arrays[0]);
-	struct bb_coded coded;
+	const size_t n = bb_coded_padded(c->form);
 
-	(void)bb_coded_lay_out(&coded, f, 0, NULL);
-	ref->form = f;
+	ref->coded = c;
 	if (memory) {
 		ref->exact = (double *)(void *)memory;
 		ref->kept = ref->exact + n;
-		for (size_t i = 0; i < count; i++)
-			*arrays[i] = (float *)(ref->kept + n) + i * n;
+		ref->mean = (float *)(ref->kept + n);
+		ref->array = ref->mean + n;
+		ref->node = ref->array + n;
+		ref->x = ref->node + n;
+		ref->old = ref->x + n;
+		ref->back = ref->old + n;
 		ref->errors = ref->back + n;
-		ref->codes = (char *)(ref->errors + coded.errors);
+		ref->codes = (char *)(ref->errors + c->errors);
 	}
-	return n * (2 * sizeof(double) + count * sizeof(float)) + coded.errors * sizeof(float) +
-	       (size_t)f->nranks * bb_coded_chunk_bytes(f);
+	return n * (2 * sizeof(double) + 6 * sizeof(float)) + c->errors * sizeof(float) +
+	       (size_t)c->form->nranks * bb_coded_chunk_bytes(c->form);
 }
 
-/* Add N numbers of RANK from FIRST on to its array. */
-static void reference_load(struct reference *ref, int rank, size_t first, size_t n)
+/* Add N numbers of RANK from FIRST on to TO, an array. */
+static void reference_load(struct reference *ref, int rank, size_t first, size_t n, float *to)
 {
-	quantised_draw(ref->form, ref->seed, rank, false, first, n, ref->x);
+	const struct bb_coded_form *const f = ref->coded->form;
+
+	quantised_draw(f, ref->seed, rank, false, first, n, ref->x);
 	for (size_t i = 0; i < n; i++) {
-		ref->array[first + i] += ref->x[i];
-		ref->exact[first + i] += (double)ref->x[i] / ref->form->nranks;
+		to[first + i] += ref->x[i];
+		ref->exact[first + i] += (double)ref->x[i] / f->nranks;
 	}
 }
 
@@ -235,7 +235,7 @@ static void reference_load(struct reference *ref, int rank, size_t first, size_t
 static void reference_code(struct reference *ref, float *numbers, int rank, size_t chunks,
 			   size_t first, size_t stride, size_t errors, double share)
 {
-	const struct bb_coded_form *const f = ref->form;
+	const struct bb_coded_form *const f = ref->coded->form;
 	const size_t chunk = bb_coded_chunk(f), n = chunks * chunk, unit = f->block ? chunk : n;
 
 	memset(ref->old, 0, n * sizeof(*ref->old));
@@ -253,58 +253,52 @@ static void reference_code(struct reference *ref, float *numbers, int rank, size
 
 		numbers[at] = ref->back[i];
 		ref->kept[at] += share * ((double)now - (double)ref->old[i]);
-		if (f->feedback && rank == ref->rank)
+		if (f->feedback && rank == ref->coded->rank)
 			ref->errors[errors + i] = now;
 	}
 }
 
 static void reference_compute(struct reference *ref)
 {
-	const struct bb_coded_form *const f = ref->form;
+	const struct bb_coded_form *const f = ref->coded->form;
 	const enum bb_coded_kind kind = f->scheme->kind;
 	const size_t padded = bb_coded_padded(f), chunk = bb_coded_chunk(f);
 	const int n = f->nranks, local = kind == BB_CODED_TWO_HOPS ? f->local : n;
-	const size_t nodes = (size_t)(n / local), ring = (size_t)n - 1;
 
 	memset(ref->exact, 0, padded * sizeof(double));
 	memset(ref->kept, 0, padded * sizeof(double));
 	memset(ref->mean, 0, padded * sizeof(float));
-	memset(ref->array, 0, padded * sizeof(float));
-	/* From rank to rank, a chunk gets to its own. */
+	/* A ring's chunk goes from rank to rank until it gets to its own. */
 	for (int hop = 0; hop < n && kind == BB_CODED_RING; hop++)
 		for (int c = 0; c < n; c++) {
 			if (hop > 0)
-				reference_code(ref, ref->array, (c + hop) % n, 1, (size_t)c, 1,
-					       ((size_t)hop - 1) * chunk, 1.0 / n);
-			reference_load(ref, (c + hop + 1) % n, (size_t)c * chunk, chunk);
+				reference_code(ref, ref->mean, (c + hop) % n, 1, (size_t)c, 1,
+					       (size_t)(hop - 1) * chunk, 1.0 / n);
+			reference_load(ref, (c + hop + 1) % n, (size_t)c * chunk, chunk, ref->mean);
 		}
-	if (kind == BB_CODED_RING)
-		memcpy(ref->mean, ref->array, padded * sizeof(float));
-	/* Ranks code their whole arrays, places in the nodes the sums of their chunks. */
+	/* Else ranks code their whole arrays, and those of a node its sums. */
 	for (int rank = 0; rank < n && kind != BB_CODED_RING; rank++) {
 		if (rank % local == 0)
 			memset(ref->node, 0, padded * sizeof(float));
 		memset(ref->array, 0, padded * sizeof(float));
-		reference_load(ref, rank, 0, padded);
+		reference_load(ref, rank, 0, padded, ref->array);
 		reference_code(ref, ref->array, rank, padded / chunk, 0, 1, 0, 1.0 / n);
 		for (size_t i = 0; i < padded; i++)
 			ref->node[i] += ref->array[i];
 		if (rank % local != local - 1)
 			continue;
 		for (int place = 0; place < local && kind == BB_CODED_TWO_HOPS; place++)
-			reference_code(ref, ref->node, rank - local + 1 + place, nodes,
-				       (size_t)place, (size_t)local, padded, 1.0 / n);
+			reference_code(ref, ref->node, rank - local + 1 + place,
+				       (size_t)(n / local), (size_t)place, (size_t)local, padded,
+				       1.0 / n);
 		for (size_t i = 0; i < padded; i++)
 			ref->mean[i] += ref->node[i];
 	}
 	for (size_t i = 0; i < padded; i++)
 		ref->mean[i] /= (float)n;
-	/* The errors of the mean are behind those of the sums. */
-	const size_t before = kind == BB_CODED_RING       ? ring * chunk
-			      : kind == BB_CODED_TWO_HOPS ? padded + nodes * chunk
-							  : padded;
 	for (int c = 0; c < n && kind != BB_CODED_ALLGATHER; c++)
-		reference_code(ref, ref->mean, c, 1, (size_t)c, 1, before, 1);
+		reference_code(ref, ref->mean, c, 1, (size_t)c, 1,
+			       f->feedback ? ref->coded->errors - chunk : 0, 1);
 }
 
 /* ---- steps as programs ----------------------------------------------------------------------- */
@@ -312,15 +306,14 @@ static void reference_compute(struct reference *ref)
 enum part { WHOLE, CODING, EXCHANGE, PLAIN, PARTS };
 enum work { CODES, BYTES };
 
-/* Arrays that all settings have: numbers and their errors, and what a step makes of them. */
-enum place { X, ERROR, REST, PLACES };
+/* Memory that all settings share: numbers, their errors, what a step makes of them, a reference. */
+enum place { X, ERROR, REST, REFERENCE, PLACES };
 
 struct quantised_state {
 	struct bb_kernel kernel; /* its variants are PARTS of each setting */
 	const struct bb_quantised_options *options;
 	struct bb_coded_form *forms; /* [setting], by size, coding, scheme */
-	char *places[PLACES];        /* NULL: virtual */
-	char *reference;             /* NULL: nothing is verified */
+	char *places[PLACES];        /* NULL: virtual; REFERENCE: nothing is verified */
 	bool computes;               /* numbers are really coded */
 };
 
@@ -400,27 +393,20 @@ static int quantised_victims(void *own, void *victims[BB_MOST_VICTIMS])
 /* Rounding of numbers of variance 1: a unit in the last place of a few of them. */
 #define MOST_BALANCE 1e-5
 
-static uint64_t differing(const float *a, const float *b, size_t n)
-{
-	uint64_t wrong = 0;
-
-	for (size_t i = 0; i < n; i++)
-		wrong += memcmp(&a[i], &b[i], sizeof(*a)) != 0;
-	return wrong;
-}
-
 static bb_status quantised_verify(void *own, uint64_t *wrong)
 {
 	struct quantised_variant *v = own;
-	const struct bb_kernel *k = v->variant.kernel;
+	const struct quantised_state *s = (const struct quantised_state *)v->variant.kernel;
 	const struct bb_coded *c = &v->coded;
 	const size_t count = c->form->count;
-	struct reference ref = {.seed = (uint64_t)k->engine.options->seed, .rank = c->rank};
+	struct reference ref = {.seed = (uint64_t)s->kernel.engine.options->seed};
 
-	(void)reference_lay_out(&ref, c->form, ((const struct quantised_state *)k)->reference);
+	(void)reference_lay_out(&ref, c, s->places[REFERENCE]);
 	reference_compute(&ref);
-	*wrong += differing(c->result, ref.mean, bb_coded_padded(c->form));
-	*wrong += c->error ? differing(c->error, ref.errors, c->errors) : 0;
+	for (size_t i = 0; i < bb_coded_padded(c->form); i++)
+		*wrong += memcmp(&c->result[i], &ref.mean[i], sizeof(float)) != 0;
+	for (size_t i = 0; i < c->errors; i++)
+		*wrong += memcmp(&c->error[i], &ref.errors[i], sizeof(float)) != 0;
 	v->rms = v->most = v->balance = 0;
 	for (size_t i = 0; i < count; i++) {
 		const double off = c->form->nranks * ((double)c->result[i] - ref.exact[i]);
@@ -506,7 +492,7 @@ static bb_status quantised_open(struct bb_engine *e)
 	const struct bb_options *o = e->options;
 	const size_t schemes = a->schemes.n, each = a->codings.n * schemes;
 	const int nranks = e->run->world.nranks;
-	size_t nsizes = 0, reference = 0, needs[PLACES] = {0};
+	size_t sizes = 0, needs[PLACES] = {0};
 	int local = 1;
 	char text[BB_UNIT_TEXT];
 	bb_status status = BB_OK;
@@ -520,52 +506,48 @@ static bb_status quantised_open(struct bb_engine *e)
 	if (a->node_ranks_given || o->cluster)
 		local = a->node_ranks_given ? (int)a->node_ranks : o->cluster->gpus;
 	for (uint64_t size = o->min_bytes; size; size = bb_options_next_size(o, size))
-		nsizes++;
-	s->forms = bb_kernel_keep(&s->kernel, nsizes * each, sizeof(*s->forms));
+		sizes++;
+	s->forms = bb_kernel_keep(&s->kernel, sizes * each, sizeof(*s->forms));
 	if (!s->forms)
 		return BB_EINTERNAL;
-	uint64_t size = o->min_bytes;
-	for (size_t i = 0; i < nsizes * each; i++) {
-		const struct bb_coding *coding =
-			&bb_codings[a->codings.list[i / schemes % a->codings.n]];
-		struct bb_coded_form *f = &s->forms[i];
-		struct reference ref;
-		struct bb_coded c;
+	struct bb_coded_form *f = s->forms;
+	for (uint64_t size = o->min_bytes; size; size = bb_options_next_size(o, size))
+		for (size_t i = 0; i < each; i++, f++) {
+			const struct bb_coding *coding = &bb_codings[a->codings.list[i / schemes]];
+			struct reference ref;
+			struct bb_coded c;
 
-		if (i > 0 && i % each == 0)
-			size = bb_options_next_size(o, size);
-		*f = (struct bb_coded_form){
-			.scheme = &bb_coded_schemes[a->schemes.list[i % schemes]],
-			.coding = coding,
-			.block = a->block_given ? (size_t)a->block : coding->block,
-			.count = size / sizeof(float),
-			.nranks = nranks,
-			.local = local,
-			.feedback = a->feedback,
-		};
-		const size_t rest = bb_coded_lay_out(&c, f, 0, NULL);
-		const size_t need[] = {bb_coded_padded(f) * sizeof(float), c.errors * sizeof(float),
-				       rest};
-		const size_t checks = bb_engine_checks(e) ? reference_lay_out(&ref, f, NULL) : 0;
-		for (int p = 0; p < PLACES; p++)
-			needs[p] = need[p] > needs[p] ? need[p] : needs[p];
-		reference = checks > reference ? checks : reference;
-	}
+			*f = (struct bb_coded_form){
+				.scheme = &bb_coded_schemes[a->schemes.list[i % schemes]],
+				.coding = coding,
+				.block = a->block_given ? (size_t)a->block : coding->block,
+				.count = size / sizeof(float),
+				.nranks = nranks,
+				.local = local,
+				.feedback = a->feedback,
+			};
+			const size_t rest = bb_coded_lay_out(&c, f, 0, NULL);
+			const size_t need[] = {
+				bb_coded_padded(f) * sizeof(float), c.errors * sizeof(float), rest,
+				bb_engine_checks(e) ? reference_lay_out(&ref, &c, NULL) : 0};
+			for (int p = 0; p < PLACES; p++)
+				needs[p] = need[p] > needs[p] ? need[p] : needs[p];
+		}
 	BB_TRY(status,
-	       bb_estimate_room(e->run, needs[X] + needs[ERROR] + needs[REST] + reference, "-e",
-				bb_format_size(text, o->max_bytes), "arrays, codes and a reference",
-				"less"),
+	       bb_estimate_room(e->run, needs[X] + needs[ERROR] + needs[REST] + needs[REFERENCE],
+				"-e", bb_format_size(text, o->max_bytes),
+				"arrays, codes and a reference", "less"),
 	       out);
-	for (int p = 0; p < PLACES; p++)
+	for (int p = 0; p < REFERENCE; p++)
 		BB_TRY(status, bb_engine_alloc(e, needs[p], (void **)&s->places[p]), out);
 	s->computes = s->places[X] && e->backend->has_data;
 	if (bb_engine_checks(e)) {
-		s->reference = bb_kernel_keep(&s->kernel, 1, reference);
-		if (!s->reference)
+		s->places[REFERENCE] = bb_kernel_keep(&s->kernel, 1, needs[REFERENCE]);
+		if (!s->places[REFERENCE])
 			return BB_EINTERNAL;
 	}
 	s->kernel.first = quantised_first;
-	status = bb_kernel_sweep(&s->kernel, nsizes * each, PARTS, sizeof(struct quantised_variant),
+	status = bb_kernel_sweep(&s->kernel, sizes * each, PARTS, sizeof(struct quantised_variant),
 				 quantised_write);
 out:
 	return status;
@@ -593,7 +575,6 @@ static void quantised_describe(const struct bb_kernel *k, size_t setting, void *
 	r->feedback = feedback_names[f->feedback];
 	r->nranks = f->nranks;
 	r->node_ranks = f->scheme->kind == BB_CODED_TWO_HOPS ? f->local : BB_ABSENT;
-	r->count = (int64_t)f->count;
 	r->padded = (int64_t)bb_coded_padded(f);
 	r->sent_bytes = (int64_t)v->sent;
 	r->formula_bytes = (int64_t)formula;
