@@ -6,7 +6,6 @@
 #include "memory/tool/tool.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- the subject ----------------------------------------------------------------------------- */
@@ -34,11 +33,11 @@ const char *bb_quantise_method(int index)
 	return index < METHODS ? methods[index].name : NULL;
 }
 
-/* Append how the N numbers X became CODED and, decoded, BACK. */
+/* Append how the N numbers X, which have one scale, became CODED and, decoded, BACK. */
 static void explain(struct bb_strbuf *out, const float *x, size_t n, const struct bb_coding *c,
 		    const void *coded, const float *back)
 {
-	const struct bb_block_scale s = bb_coding_scale(c, coded, n, 0);
+	const struct bb_block_scale s = bb_coding_fit(c, x, n);
 	const bool integer = c->kind == BB_CODE_INTEGER, floats = !integer && c->bits == 8;
 	float least = x[0], most = x[0];
 
@@ -61,7 +60,7 @@ static void explain(struct bb_strbuf *out, const float *x, size_t n, const struc
 	bb_strbuf_add(out, "#          x     quotient  code      decoded        error\n");
 	for (size_t i = 0; i < n; i++) {
 		/* In fp32, as it was coded: a tie is a tie. */
-		const float quotient = s.scale > 0 ? (x[i] - s.zero) / s.scale : 0;
+		const float quotient = (x[i] - s.zero) * s.up / s.down;
 		const double error = (double)back[i] - (double)x[i];
 		const float code = s.point + rintf(quotient);
 		const bool clamped =
@@ -76,7 +75,8 @@ static void explain(struct bb_strbuf *out, const float *x, size_t n, const struc
 }
 
 /* *X = the *N numbers of --values, "1,2.5,-3", or else normally distributed ones, much like weights
-   of a layer (Box and Muller). The caller frees them whatever is returned. */
+   of a layer (Box and Muller); behind them is room for decoded numbers, and for their codes of at
+   most a byte and 2 scales. The caller frees them whatever is returned. */
 static bb_status quantise_numbers(const struct job *job, float **x, size_t *n)
 {
 	const struct options *o = job->o;
@@ -87,7 +87,7 @@ static bb_status quantise_numbers(const struct job *job, float **x, size_t *n)
 	*n = text ? 1 : o->count;
 	for (const char *c = text; c && *c; c++)
 		*n += *c == ',';
-	*x = malloc(*n * sizeof(**x));
+	*x = malloc((*n + 1) * 3 * sizeof(**x));
 	if (!*x)
 		return bb_no_memory(job->error, "numbers");
 	for (size_t i = 0; i < *n && !text; i++) {
@@ -108,11 +108,12 @@ static bb_status quantise_numbers(const struct job *job, float **x, size_t *n)
 }
 
 /* Add the row of the N numbers X by CODING, named METHOD; of a short tensor with codes and decoded
-   numbers. CODED and BACK have room for the codes and for decoded numbers. */
-static bb_status add_result(struct job *job, const float *x, size_t n,
-			    const struct bb_coding *coding, const char *method, void *coded,
-			    float *back, struct bb_strbuf *steps)
+   numbers. */
+static bb_status add_result(struct job *job, float *x, size_t n, const struct bb_coding *coding,
+			    const char *method, struct bb_strbuf *steps)
 {
+	float *const back = x + n;
+	void *const coded = back + n;
 	/* One scale for all, but of MX. */
 	const size_t block = coding->scale_bytes == 1 ? coding->block : 0;
 	const size_t bytes = bb_coding_bytes(coding, block, n);
@@ -120,13 +121,13 @@ static bb_status add_result(struct job *job, const float *x, size_t n,
 	double most = 0, rms = 0;
 	struct bb_strbuf cell = {0};
 	struct bb_json *j = &job->json;
-	char format[16];
 
 	bb_coding_encode(coding, block, x, n, coded);
 	bb_coding_decode(coding, block, coded, n, back);
 	const struct bb_block_scale s = bb_coding_scale(coding, coded, n, 0);
 	if (!isfinite(s.scale))
 		return bb_fail(job->error, BB_EUSAGE, "the range of the numbers exceeds fp32");
+	const double zero = (double)(s.zero - s.point * s.scale);
 	for (size_t i = 0; i < n; i++) {
 		const double off = fabs((double)back[i] - (double)x[i]);
 
@@ -134,18 +135,18 @@ static bb_status add_result(struct job *job, const float *x, size_t n,
 		rms += off * off;
 	}
 	rms = sqrt(rms / (double)n);
-	snprintf(format, sizeof(format), "int%u", coding->bits);
 	bb_table_cellf(&job->table, "%s\t%s\t%.6g\t%.6g\t%.6g\t%.6g\t%.2f\t%zu",
-		       coding->kind == BB_CODE_INTEGER && coding->lowest < 0 ? format
-									     : coding->name,
-		       method, (double)s.scale, (double)s.zero, most, rms, smaller, bytes);
+		       coding->lowest == 0 || coding->kind != BB_CODE_INTEGER ? coding->name
+		       : coding->bits == 8                                    ? "int8"
+									      : "int4",
+		       method, (double)s.scale, zero, most, rms, smaller, bytes);
 	bb_json_add_object(j, NULL);
 	bb_json_add_uint(j, "bits", coding->bits);
 	bb_json_add_string(j, "method", method);
 	bb_json_add_string(j, "coding", coding->name);
 	bb_json_add_uint(j, "bytes", bytes);
 	bb_json_add_double(j, "scale", (double)s.scale);
-	bb_json_add_double(j, "zero", (double)s.zero);
+	bb_json_add_double(j, "zero", zero);
 	bb_json_add_double(j, "error_most", most);
 	bb_json_add_double(j, "error_rms", rms);
 	bb_json_add_double(j, "times_smaller", smaller);
@@ -183,8 +184,7 @@ bb_status bb_calculate_quantise(struct job *job)
 	const struct options *o = job->o;
 	struct bb_strbuf steps = {0};
 	size_t rows = 0;
-	float *x = NULL,
-	      *room = NULL; /* decoded numbers, and at most a byte and 2 scales of each */
+	float *x = NULL;
 	size_t n;
 	char bytes[BB_BOTH_TEXT];
 	bb_status st;
@@ -197,9 +197,6 @@ bb_status bb_calculate_quantise(struct job *job)
 			       "--count",
 			       EXPLAINED),
 		       out);
-	room = calloc(n + 2, 2 * sizeof(*room));
-	if (!room)
-		BB_TRY(st, bb_no_memory(job->error, "codes"), out);
 	bb_strbuf_addf(&job->text, "# fp32 numbers: %zu, %s\n", n,
 		       bb_job_bytes(bytes, n * sizeof(*x)));
 	bb_strbuf_add(&job->text, "# error: of the decoded numbers; scale: distance of "
@@ -221,7 +218,7 @@ bb_status bb_calculate_quantise(struct job *job)
 		    (o->format &&
 		     !(c->kind == BB_CODE_INTEGER && c->bits == (o->format == 1 ? 8 : 4))))
 			continue;
-		st = add_result(job, x, n, c, methods[m].name, room + n, room, &steps);
+		st = add_result(job, x, n, c, methods[m].name, &steps);
 		rows++;
 	}
 	if (st == BB_OK && rows == 0)
@@ -234,7 +231,6 @@ bb_status bb_calculate_quantise(struct job *job)
 	bb_json_end(&job->json);
 out:
 	bb_strbuf_free(&steps);
-	free(room);
 	free(x);
 	return st;
 }
