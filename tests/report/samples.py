@@ -168,6 +168,7 @@ PICTURES = (
     "Strategies of splitting a layer",
     "A layer of experts",
     "Quantised all-reduces",
+    "Where codes pay",
     "Strategies of data parallelism",
     "Reductions beside the backward pass",
     "Divisions of the model",

@@ -190,6 +190,8 @@ def step_figures(run):
         (moe, "A layer of experts", "Each part alone. Number: the whole layer, in which parts may overlap."),
         (codes, "Quantised all-reduces", "Each part alone. Number: the whole step. Line across a bar: the plain all-reduce; codes pay "
          "where the bar ends before it, and on links slower than the rate beside their name."),
+        (break_even([r for r in run.of("quantised") if number(r, "size_bytes") == most]), "Where codes pay",
+         "Time of coding and of the bytes sent over one link, for the fastest scheme of each coding. Dotted: links here."),
         (hybrid, "A step and its parts alone", "Line across a bar: by the formula of --plan." * planned),
     ]
     return [Figure(title, paper, told) for paper, title, told in drawn if paper]
@@ -199,6 +201,36 @@ def code_name(r):
     rate = positive(r, "break_even_GBps")
     pays = f"pays below {three(rate)} GB/s" if rate else "does not pay"
     return f"{text(r, 'coding', 12)} by {text(r, 'scheme', 9)}, {pays}"
+
+
+def break_even(rows):
+    """Time against the rate of a link: the plain all-reduce, and the fastest scheme of each coding."""
+    fastest = {}
+    for r in sorted(rows, key=lambda r: number(r, "coded_us") or math.inf, reverse=True):
+        if all(positive(r, key) for key in ("coding_us", "sent_bytes", "plain_bytes", "plain_GBps")):
+            fastest[text(r, "coding", 16)] = r
+    if not fastest:
+        return None
+    plain = next(iter(fastest.values()))
+    lines = {"plain": (0, plain["plain_bytes"])}
+    shown = sorted(fastest.items(), key=lambda item: item[1]["coded_us"])[: len(ink.SERIES)]
+    lines |= {f"{name} by {text(r, 'scheme', 9)}": (r["coding_us"], r["sent_bytes"]) for name, r in shown}
+    here = plain["plain_GBps"]
+    turns = [1e-3 * (plain["plain_bytes"] - sent) / coding for coding, sent in lines.values() if coding]
+    turns = [t for t in turns if t > 0] + [here]
+    low, high = min(turns) / 10, max(turns) * 10
+    rates = [low * (high / low) ** (i / 64) for i in range(65)]
+    points = {name: [(x, coding + 1e-3 * sent / x) for x in rates] for name, (coding, sent) in lines.items()}
+    drawn = chart.sheet()
+    y = chart.ends_of([t for line in points.values() for _, t in line])
+    frame = chart.Frame(drawn, (low, high, True), (*y, True), right=chart.room_for(lines) + 10)
+    frame.axes(chart.number_ticks(frame.x), chart.duration_ticks(frame.y), "rate of a link, GB/s", "time of an all-reduce")
+    drawn.line([(frame.x.at(here), frame.top), (frame.x.at(here), frame.bottom)], ink.FAINT, 1, chart.DOTTED, above=1)
+    colors = dict(zip(lines, (ink.INK, *ink.SERIES)))
+    for name, line in points.items():
+        frame.line(line, colors[name], 2.4 if name == "plain" else 1.8)
+    frame.names([(*line[-1], name, colors[name], True) for name, line in points.items()])
+    return drawn
 
 
 # ---- buckets of gradients -----------------------------------------------------------------------------
