@@ -300,27 +300,20 @@ size_t bb_coding_bytes(const struct bb_coding *c, size_t block, size_t n)
 	return codes_bytes(c, n) + blocks * c->scale_bytes;
 }
 
-/* PACKED = the codes of a block. */
-static void block_encode(const struct bb_coding *c, const struct bb_block_scale *s, const float *x,
-			 size_t n, uint8_t *packed)
+void bb_coding_encode_block(const struct bb_coding *c, const struct bb_block_scale *s,
+			    const float *x, size_t n, void *packed, void *scale)
 {
 	uint8_t codes[CHUNK];
 
+	scale_store(c, s, scale);
 	for (size_t i = 0, most; i < n; i += most) {
-		uint8_t *const to = packed + i * c->bits / 8;
+		uint8_t *const to = (uint8_t *)packed + i * c->bits / 8;
 
 		most = n - i < CHUNK ? n - i : CHUNK;
 		codes_make(c, s, x + i, most, c->bits < 8 ? codes : to);
 		if (c->bits < 8)
 			codes_pack(c->bits, codes, most, to);
 	}
-}
-
-void bb_coding_encode_scaled(const struct bb_coding *c, const struct bb_block_scale *s,
-			     const float *x, size_t n, void *coded)
-{
-	block_encode(c, s, x, n, coded);
-	scale_store(c, s, (uint8_t *)coded + codes_bytes(c, n));
 }
 
 void bb_coding_encode(const struct bb_coding *c, size_t block, const float *x, size_t n,
@@ -332,8 +325,8 @@ void bb_coding_encode(const struct bb_coding *c, size_t block, const float *x, s
 		end = block && n - first > block ? first + block : n;
 		const struct bb_block_scale s = bb_coding_fit(c, x + first, end - first);
 
-		scale_store(c, &s, scale);
-		block_encode(c, &s, x + first, end - first, packed + first * c->bits / 8);
+		bb_coding_encode_block(c, &s, x + first, end - first, packed + first * c->bits / 8,
+				       scale);
 	}
 }
 

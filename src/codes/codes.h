@@ -56,11 +56,11 @@ size_t bb_coding_bytes(const struct bb_coding *coding, size_t block, size_t n);
 /* CODED[bb_coding_bytes] = X[0, N). */
 void bb_coding_encode(const struct bb_coding *coding, size_t block, const float *x, size_t n,
 		      void *coded);
-/* The scale of X[0, N) as one block; and CODED = them with a SCALE that is given, such as that of
-   more numbers, as one block. */
+/* The scale of X[0, N) as one block. */
 struct bb_block_scale bb_coding_fit(const struct bb_coding *coding, const float *x, size_t n);
-void bb_coding_encode_scaled(const struct bb_coding *coding, const struct bb_block_scale *scale,
-			     const float *x, size_t n, void *coded);
+/* CODES and SCALE_BYTES = X[0, N) as one block with SCALE, such as that of more numbers. */
+void bb_coding_encode_block(const struct bb_coding *coding, const struct bb_block_scale *scale,
+			    const float *x, size_t n, void *codes, void *scale_bytes);
 /* X[0, N) = the numbers of CODED. */
 void bb_coding_decode(const struct bb_coding *coding, size_t block, const void *coded, size_t n,
 		      float *x);

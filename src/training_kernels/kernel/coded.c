@@ -207,7 +207,8 @@ static void coded_code(const struct bb_coded *c, int phase)
 {
 	const struct bb_coded_form *const f = c->form;
 	const struct bb_coded_phase p = bb_coded_phase(f, phase);
-	const size_t chunk = bb_coded_chunk(f), n = p.coded * chunk, members = p.coded / p.chunks;
+	const size_t chunk = bb_coded_chunk(f), bytes = bb_coded_chunk_bytes(f);
+	const size_t n = p.coded * chunk, members = p.coded / p.chunks;
 	const bool is_ring = p.collective == &bb_sendrecv;
 	const float *x = phase > 0 ? c->sum : c->x + (is_ring ? ring_chunk(c, 0) * chunk : 0);
 	float *error = c->error;
@@ -220,13 +221,13 @@ static void coded_code(const struct bb_coded *c, int phase)
 	/* Without blocks, all chunks have one scale. */
 	const struct bb_block_scale scale = bb_coding_fit(f->coding, x, f->block ? 0 : n);
 	for (size_t i = 0; i < p.coded; i++) {
-		char *const to =
-			c->sent + (i % members * p.chunks + i / members) * bb_coded_chunk_bytes(f);
+		char *const to = c->sent + (i % members * p.chunks + i / members) * bytes;
 
 		if (f->block)
 			bb_coding_encode(f->coding, f->block, x + i * chunk, chunk, to);
 		else
-			bb_coding_encode_scaled(f->coding, &scale, x + i * chunk, chunk, to);
+			bb_coding_encode_block(f->coding, &scale, x + i * chunk, chunk, to,
+					       to + bytes - f->coding->scale_bytes);
 		if (error)
 			bb_coding_add(f->coding, f->block, to, chunk, -1, error + i * chunk);
 	}
