@@ -80,132 +80,136 @@ struct exact {
 	double magnitude;
 };
 
-/*
- * TALLY = the errors of RANK's OUT, of which VALUES are what the steps compute, against EXACT. OUT
- * NULL: the errors of VALUES. VALUES NULL: wrong is an error above (n-1) u / (1 - (n-1) u) times
- * the sum of magnitudes, the bound of any order of additions (Higham, section 4.2).
- */
-static void take_errors(const struct bb_session *s, const struct bb_shape *shape, int rank,
-			const struct exact *exact, const struct bb_value *values, const char *out,
-			double tally[TALLIES])
+/* The most elements of a rank's result. */
+static size_t most_results(const struct bb_session *s, const struct bb_shape *shape)
 {
-	const double most = (shape->nranks - 1) * bb_scalar_spacing(s->c->dtype, 1) / 2;
-	const double bound = most < 1 ? most / (1 - most) : INFINITY;
-	const struct bb_collective *collective = s->call.collective;
-	const size_t size = bb_dtype_size(s->c->dtype);
-	uint64_t digest = BB_RANDOM_HASH, bits = 0;
-
-	memset(tally, 0, TALLIES * sizeof(*tally));
-	for (int k = 0; k < bb_collective_segments(collective, shape, rank); k++) {
-		const struct bb_segment seg = bb_collective_segment(collective, shape, rank, k);
-
-		for (size_t i = 0; i < seg.count; i++) {
-			const struct exact *e = &exact[seg.in + i];
-			const char *at = out ? out + (seg.out + i) * size : (const char *)&bits;
-
-			if (values)
-				bb_scalar_encode(s->c->dtype, values[seg.out + i].number, &bits);
-			const double off =
-				(double)fabsl(bb_scalar_decode(s->c->dtype, at) - e->sum);
-			digest = bb_random_hash(digest, at, size);
-			tally[WRONG] += values ? memcmp(at, &bits, size) != 0
-					       : !(off <= bound * e->magnitude);
-			tally[EXACT] += (double)(e->sum * e->sum);
-			tally[ELEMENTS]++;
-			tally[OVERFLOWS] += !isfinite(off);
-			tally[SQUARES] += isfinite(off) ? off * off : 0;
-			tally[MOST] = isfinite(off) ? fmax(tally[MOST], off) : tally[MOST];
-		}
-	}
-	if (values && tally[ELEMENTS] > 0)
-		tally[EXPECTED] = bb_values_expected(s->c->dtype, values);
-	tally[DIGEST] = (double)(uint32_t)digest;
+	return bb_collective_out(s->call.collective, shape, shape->root);
 }
 
-/* TALLIES of N ranks from FIRST on, of whose results OUT is that of FIRST (NULL: the values). */
-static bb_status examine(const struct bb_session *s, const struct bb_shape *shape, int first, int n,
-			 const char *out, double *tallies, struct bb_error *error)
+/*
+ * R = the errors of RESULTS, most_results of each rank; NULL: of the steps. Wrong are results that
+ * the steps do not compute, or where these are unknown, errors above (n-1) u / (1 - (n-1) u) times
+ * the sum of magnitudes, the bound of any order of additions (Higham, section 4.2).
+ */
+static bb_status find_errors(const struct bb_session *s, const struct bb_shape *shape,
+			     const char *results, struct bb_accuracy_record *r,
+			     struct bb_error *error)
 {
 	const struct bb_algorithm *schedule = s->call.schedule;
-	const size_t elements = bb_collective_in(s->call.collective, shape, 0);
-	struct exact *exact = calloc(elements, sizeof(*exact));
+	const struct bb_collective *collective = s->call.collective;
+	const enum bb_dtype dtype = s->c->dtype;
+	const size_t size = bb_dtype_size(dtype), most = most_results(s, shape);
+	const size_t inputs = bb_collective_in(collective, shape, 0);
+	const double gamma = (shape->nranks - 1) * bb_scalar_spacing(dtype, 1) / 2;
+	const double bound = gamma < 1 ? gamma / (1 - gamma) : INFINITY;
+	struct exact *exact = NULL;
+	char *steps = NULL;
+	double n = 0, squares = 0, power = 0, largest = 0, roundings = 0;
 	struct bb_values v = {.ranks = NULL};
-	bb_status status = exact ? BB_OK : bb_no_memory(error, "exact sums");
+	bool agree = true;
+	bb_status status;
 
-	if (status == BB_OK && schedule)
-		status = bb_values_open(&v, schedule, shape, s->c->dtype, error);
-	for (int rank = 0; rank < shape->nranks && status == BB_OK; rank++) {
-		struct bb_value *in = schedule ? bb_values_at(&v, rank, BB_IN) : NULL;
-
-		for (size_t i = 0; i < elements; i++) {
+	if (schedule)
+		BB_TRY(status, bb_values_open(&v, schedule, shape, dtype, error), out);
+	exact = calloc(inputs, sizeof(*exact));
+	steps = calloc((size_t)shape->nranks * most, size);
+	BB_TRY(status, exact && steps ? BB_OK : bb_no_memory(error, "exact sums"), out);
+	for (int rank = 0; rank < shape->nranks; rank++) {
+		for (size_t i = 0; i < inputs; i++) {
 			const double number = drawn(s, rank, i);
 
 			exact[i].sum += number;
 			exact[i].magnitude += fabs(number);
-			if (in)
-				in[i] = (struct bb_value){number, 1, 0};
+			if (schedule)
+				bb_values_at(&v, rank, BB_IN)[i] = (struct bb_value){number, 1, 0};
 		}
 	}
-	if (status == BB_OK && schedule)
-		status = bb_values_perform(&v, error);
-	for (int rank = first; rank < first + n && status == BB_OK; rank++)
-		take_errors(s, shape, rank, exact, schedule ? bb_values_at(&v, rank, BB_OUT) : NULL,
-			    out, tallies + (size_t)(rank - first) * TALLIES);
+	if (schedule)
+		BB_TRY(status, bb_values_perform(&v, error), out);
+	results = results ? results : steps;
+	r->overflows = r->wrong = 0;
+	for (int rank = 0; rank < shape->nranks; rank++) {
+		const struct exact *e =
+			&exact[bb_collective_segment(collective, shape, rank, 0).in];
+
+		for (size_t i = 0; i < bb_collective_out(collective, shape, rank); i++, e++, n++) {
+			const size_t at = ((size_t)rank * most + i) * size;
+
+			if (schedule) {
+				const struct bb_value *value = &bb_values_at(&v, rank, BB_OUT)[i];
+
+				bb_scalar_encode(dtype, value->number, steps + at);
+				roundings += (double)value->roundings / value->terms;
+			}
+			const double off =
+				(double)fabsl(bb_scalar_decode(dtype, results + at) - e->sum);
+			r->wrong += schedule ? memcmp(results + at, steps + at, size) != 0
+					     : !(off <= bound * e->magnitude);
+			agree &= memcmp(results + at, results + i * size, size) == 0;
+			power += (double)(e->sum * e->sum);
+			r->overflows += !isfinite(off);
+			squares += isfinite(off) ? off * off : 0;
+			largest = isfinite(off) ? fmax(largest, off) : largest;
+		}
+	}
+	r->sum_rms = sqrt(power / n);
+	r->rms_error = sqrt(squares / (n - (double)r->overflows)) / r->sum_rms;
+	r->max_error = largest / r->sum_rms;
+	r->rms_ulps = r->rms_error * r->sum_rms / bb_scalar_spacing(dtype, r->sum_rms);
+	if (schedule)
+		r->expected_rms_error = bb_values_expected(dtype, roundings / n);
+	if (collective->flags & BB_SAME_OUTPUT)
+		r->ranks_agree = agree ? "yes" : "no";
+out:
 	bb_values_close(&v);
+	free(steps);
 	free(exact);
 	return status;
 }
 
-/* Rank 0: deliver the row of all ranks' TALLIES, of a RUN or of steps. */
-static bb_status deliver(struct bb_session *s, const struct bb_shape *shape, const double *tallies,
-			 bool run)
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+/* Rank 0: deliver the row of a call's RESULTS; NULL: of the steps. */
+static bb_status deliver(struct bb_session *s, const struct bb_shape *shape, const char *results)
 {
 	const struct bb_call *call = &s->call;
-	const enum bb_dtype dtype = s->c->dtype;
+	const char *const dtype = bb_dtype_name(s->c->dtype);
 	struct bb_bench *bench = s->bench;
 	struct bb_accuracy_record r;
-	double all[TALLIES] = {0};
-	bool agree = true;
+	struct bb_error error = {.status = BB_OK};
+	bb_status status;
 
-	for (const double *t = tallies; t < tallies + shape->nranks * TALLIES; t += TALLIES) {
-		for (int k = 0; k < DIGEST; k++)
-			all[k] = k < MOST ? all[k] + t[k] : fmax(all[k], t[k]);
-		agree &= t[DIGEST] == tallies[DIGEST];
-	}
-	const double rms = sqrt(all[EXACT] / all[ELEMENTS]);
-	const double error = sqrt(all[SQUARES] / (all[ELEMENTS] - all[OVERFLOWS]));
-	const double ulp = bb_scalar_spacing(dtype, rms);
 	bb_record_init(&bb_record_accuracy, &r);
+	if (shape->count > 0)
+		status = find_errors(s, shape, results, &r, &error);
+	else
+		status = bb_fail(&error, BB_EUNSUPPORTED,
+				 "%d ranks have fewer elements than ranks; give a larger -b",
+				 shape->nranks);
+	if (status == BB_EUNSUPPORTED)
+		return bb_engine_skip_subject(&s->engine, call->collective->name,
+					      s->c->choice->name, dtype, error.text);
+	if (status != BB_OK)
+		return bb_fail(&s->engine.run->error, status, "%s", error.text);
 	r.collective = call->collective->name;
-	r.dtype = bb_dtype_name(dtype);
+	r.dtype = dtype;
 	r.algorithm_asked = s->c->choice->name;
 	r.algorithm = call->schedule ? bb_schedule_name(call->schedule, bench->plan.natives)
 				     : call->native->name;
 	if (s->c->root != BB_NO_ROOT)
 		r.root = s->c->root;
 	r.nranks = shape->nranks;
-	r.by = run ? "run" : "steps";
+	r.by = results ? "run" : "steps";
 	r.size_bytes = (int64_t)s->c->size_bytes;
 	r.count = (int64_t)shape->count;
-	r.sum_rms = rms;
-	r.rms_error = error / rms;
-	r.max_error = all[MOST] / rms;
-	r.rms_ulps = error / ulp;
-	r.max_ulps = all[MOST] / ulp;
-	r.expected_rms_error = call->schedule ? all[EXPECTED] : NAN;
-	r.overflows = (int64_t)all[OVERFLOWS];
-	if (call->collective->flags & BB_SAME_OUTPUT)
-		r.ranks_agree = agree ? "yes" : "no";
-	if (run && bb_engine_checks(&s->engine))
-		r.wrong = (int64_t)all[WRONG];
+	if (!results || !bb_engine_checks(&s->engine))
+		r.wrong = BB_ABSENT;
 	if (!BB_ARRAY_PUT(bench->accuracies, bench->naccuracies, bench->accuracy_room, r))
 		return bb_no_memory(&s->engine.run->error, "results");
 	return bb_engine_deliver(&s->engine, &bb_record_accuracy, &r, r.wrong);
 }
 
-/* ---- rows ---------------------------------------------------------------------------------- */
-
-/* The row of a real call. Collective. */
+/* Call the case, and deliver its row. Collective. */
 static bb_status examine_call(struct bb_session *s)
 {
 	const struct bb_backend *backend = s->engine.backend;
@@ -213,70 +217,27 @@ static bb_status examine_call(struct bb_session *s)
 	const struct bb_layout *l = &s->layout;
 	const struct bb_buffers b = bb_arena_set(&s->arena, l, 0);
 	const size_t size = bb_dtype_size(s->c->dtype);
-	char *host = malloc(l->in_bytes + l->out_bytes), *middle = (char *)b.out + l->out_bytes / 2;
-	double tally[TALLIES];
+	const size_t inputs = l->in_bytes / size, most = most_results(s, &s->call.shape);
+	char *host = calloc(inputs + most, size);
+	char *const in = host + most * size;
 	const void *all;
 	bb_status status;
 
 	if (!host)
 		return bb_no_memory(&s->engine.run->error, "results");
-	memset(host, -1, l->out_bytes);
-	BB_TRY(status, backend->copy(me, b.out, host, l->out_bytes), out);
-	for (size_t i = 0; i < l->in_bytes / size; i++)
-		bb_scalar_encode(s->c->dtype, drawn(s, s->me, i), host + i * size);
-	BB_TRY(status, backend->copy(me, b.in, host, l->in_bytes), out);
-	BB_TRY(status, backend->finish(me, NULL), out);
-	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
-	BB_TRY(status, bb_measure_once(s), out);
-	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
-	BB_TRY(status, bb_engine_corrupt(&s->engine, l->out_bytes > 0 ? middle : NULL), out);
+	for (size_t i = 0; i < inputs; i++)
+		bb_scalar_encode(s->c->dtype, drawn(s, s->me, i), in + i * size);
+	BB_TRY(status, bb_measure_once(s, in), out);
+	BB_TRY(status, bb_engine_corrupt(&s->engine, l->out_bytes > 0 ? b.out : NULL), out);
 	BB_TRY(status, backend->copy(me, host, b.out, l->out_bytes), out);
 	BB_TRY(status, backend->finish(me, NULL), out);
-	/* One after the other, as each needs the memory of all. */
-	for (int turn = 0; turn < s->n; turn++) {
-		if (turn == s->me)
-			BB_TRY(status,
-			       examine(s, &s->call.shape, turn, 1, host, tally,
-				       &s->engine.run->error),
-			       out);
-		BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
-	}
-	BB_TRY(status, bb_driver_gather(s->engine.driver, &bb_payload_real, tally, TALLIES, &all),
+	BB_TRY(status,
+	       bb_driver_collect(s->engine.driver, &bb_payload_flags, host, most * size, &all),
 	       out);
 	if (bb_engine_leads(&s->engine))
-		status = deliver(s, &s->call.shape, all, true);
+		status = deliver(s, &s->call.shape, all);
 out:
 	free(host);
-	return status;
-}
-
-/* Rank 0: the row of the algorithm among N ranks. */
-static bb_status examine_steps(struct bb_session *s, int n)
-{
-	const struct bb_shape shape = {.nranks = n,
-				       .root = s->call.shape.root % n,
-				       .in_place = true,
-				       .count = bb_count_for_size(s->call.collective,
-								  s->c->size_bytes,
-								  bb_dtype_size(s->c->dtype), n)};
-	double *tallies = calloc((size_t)n * TALLIES, sizeof(*tallies));
-	struct bb_error error = {.status = BB_OK};
-	bb_status status = tallies ? BB_OK : bb_no_memory(&error, "results");
-
-	if (status == BB_OK && shape.count == 0)
-		status = bb_fail(&error, BB_EUNSUPPORTED,
-				 "%d ranks have fewer elements than ranks; give a larger -b", n);
-	if (status == BB_OK)
-		status = examine(s, &shape, 0, n, NULL, tallies, &error);
-	if (status == BB_OK)
-		status = deliver(s, &shape, tallies, false);
-	else if (status == BB_EUNSUPPORTED)
-		status = bb_engine_skip_subject(&s->engine, s->call.collective->name,
-						s->c->choice->name, bb_dtype_name(s->c->dtype),
-						error.text);
-	else
-		bb_fail(&s->engine.run->error, status, "%s", error.text);
-	free(tallies);
 	return status;
 }
 
@@ -294,8 +255,17 @@ bb_status bb_accuracy(struct bb_session *s, char objection[BB_OBJECTION_TEXT])
 			 "ring are, and no call moves data here");
 	if (calls)
 		status = examine_call(s);
-	for (size_t i = 0; i < ranks->n && steps && bb_engine_leads(&s->engine); i++)
-		if (status == BB_OK && !(calls && ranks->list[i] == s->n))
-			status = examine_steps(s, ranks->list[i]);
+	for (size_t i = 0; i < ranks->n && steps && bb_engine_leads(&s->engine); i++) {
+		const int n = ranks->list[i];
+		const struct bb_shape shape = {
+			.nranks = n,
+			.root = s->call.shape.root % n,
+			.in_place = true,
+			.count = bb_count_for_size(s->call.collective, s->c->size_bytes,
+						   bb_dtype_size(s->c->dtype), n)};
+
+		if (status == BB_OK && !(calls && n == s->n))
+			status = deliver(s, &shape, NULL);
+	}
 	return status;
 }

@@ -128,8 +128,9 @@ void bb_bench_describe_case(const struct bb_session *session, struct bb_result_r
  */
 BB_MUST bb_status bb_measure(struct bb_session *s);
 
-/* Call the case once on set 0, untimed; it is done when the call returns. */
-BB_MUST bb_status bb_measure_once(struct bb_session *s);
+/* Call the case once on set 0, untimed, with inputs IN; all ranks are done when it returns.
+   Collective over the world. */
+BB_MUST bb_status bb_measure_once(struct bb_session *s, const void *in);
 
 /* *RATE = bytes per second of private copies of BYTES by all devices at once. Each of the first
    BB_COPY_SPEEDS sizes is measured once. Overwrites the arena, whose content does not matter

@@ -551,12 +551,23 @@ out:
 	return status;
 }
 
-bb_status bb_measure_once(struct bb_session *s)
+bb_status bb_measure_once(struct bb_session *s, const void *in)
 {
+	const struct bb_backend *backend = s->engine.backend;
+	const struct bb_buffers b = bb_arena_set(&s->arena, &s->layout, 0);
+	bb_status status;
+
 	s->pristine = 0;
 	s->runs_ahead = false;
 	set_call(s, 0);
-	return set_run(s, 0, 1);
+	BB_TRY(status, set_fill(s, 0), out);
+	BB_TRY(status, backend->copy(s->engine.rank, b.in, in, s->layout.in_bytes), out);
+	BB_TRY(status, backend->finish(s->engine.rank, NULL), out);
+	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
+	BB_TRY(status, set_run(s, 0, 1), out);
+	status = bb_driver_barrier(s->engine.driver);
+out:
+	return status;
 }
 
 bb_status bb_measure(struct bb_session *s)

@@ -160,7 +160,6 @@ struct bb_barrier_record {
 	      BB_COLUMN("max", 8, -3), BB_SHARE)                                                   \
 	FIELD(DOUBLE, rms_ulps, "ulp", "RMS error over the spacing of the type at sum_rms",        \
 	      BB_COLUMN("rms", 6, -3))                                                             \
-	FIELD(DOUBLE, max_ulps, "ulp", "largest error over that spacing")                          \
 	FIELD(INT, overflows, "elements", "infinite sums, which the errors leave out")             \
 	FIELD(STRING, ranks_agree, "",                                                             \
 	      "yes: all ranks have the same bits; null: they have other elements")                 \

@@ -47,24 +47,21 @@ struct bb_value *bb_values_at(const struct bb_values *v, int rank, enum bb_buffe
 	return v->cells + v->ranks[rank].first + v->ranks[rank].start[buffer];
 }
 
-/* What step K of M gets from PEER: messages match by peer and channel, in order. NULL: nothing. */
+/* What M gets from PEER: messages match by peer and channel, in order, and are taken once. NULL:
+   nothing. */
 static const struct bb_value *arrival(const struct bb_values *v, const struct bb_values_rank *m,
-				      int k, int peer)
+				      int channel, int peer)
 {
-	const struct bb_values_rank *from = &v->ranks[peer];
-	const int channel = m->steps[k].channel;
-	int earlier = 0;
+	struct bb_values_rank *from = &v->ranks[peer];
 
-	for (int i = 0; i < k; i++)
-		earlier += (m->steps[i].kind == BB_RECV || m->steps[i].kind == BB_RECV_REDUCE) &&
-			   m->steps[i].channel == channel &&
-			   (m->steps[i].peer == peer || m->steps[i].peer2 == peer);
 	for (int i = 0; i < from->nsteps; i++) {
-		const struct bb_step *send = &from->steps[i];
+		struct bb_step *send = &from->steps[i];
 
 		if (send->kind == BB_SEND && send->peer == m->role.rank &&
-		    send->channel == channel && earlier-- == 0)
+		    send->channel == channel && send->count > 0) {
+			send->count = 0;
 			return bb_values_at(v, peer, send->src.buffer) + send->src.offset;
+		}
 	}
 	return NULL;
 }
@@ -112,9 +109,9 @@ bb_status bb_values_perform(struct bb_values *v, struct bb_error *error)
 					from[nfrom++] =
 						bb_values_at(v, r, s->src.buffer) + s->src.offset;
 				if (s->kind != BB_COPY)
-					from[nfrom++] = arrival(v, m, k, s->peer);
+					from[nfrom++] = arrival(v, m, s->channel, s->peer);
 				if (s->peer2 != BB_NO_PEER)
-					from[nfrom++] = arrival(v, m, k, s->peer2);
+					from[nfrom++] = arrival(v, m, s->channel, s->peer2);
 				if (!from[0] || !from[nfrom - 1] || !from[nfrom / 2])
 					return bb_fail(error, BB_EINTERNAL,
 						       "%s: nobody sends what rank %d receives",
@@ -129,8 +126,7 @@ bb_status bb_values_perform(struct bb_values *v, struct bb_error *error)
 	return BB_OK;
 }
 
-double bb_values_expected(enum bb_dtype dtype, const struct bb_value *value)
+double bb_values_expected(enum bb_dtype dtype, double roundings)
 {
-	return sqrt(2 * M_LN2) / 3 * bb_scalar_spacing(dtype, 1) / 2 *
-	       sqrt((double)value->roundings / value->terms);
+	return sqrt(2 * M_LN2) / 3 * bb_scalar_spacing(dtype, 1) / 2 * sqrt(roundings);
 }

@@ -42,11 +42,12 @@ BB_MUST bb_status bb_values_perform(struct bb_values *values, struct bb_error *e
 void bb_values_close(struct bb_values *values);
 
 /*
- * The expected RMS error of such a sum of independent standard normal numbers, relative to its RMS.
- * Its error is the sum of the errors of all roundings (Higham, Accuracy and Stability of Numerical
- * Algorithms, 2002, section 4.2), taken as independent with mean 0 (Higham and Mary, SIAM J. Sci.
- * Comput. 41, 2019). A rounded sum of t terms has a variance of t, and by a mantissa that is
- * distributed logarithmically an RMS error of sqrt(2 ln 2)/3 u of its RMS, u = half the spacing
- * at 1. So a chain of n numbers has 0.28 u sqrt(n), a binary tree 0.39 u sqrt(log2 n).
+ * The expected RMS error of sums of independent standard normal numbers, relative to their RMS,
+ * from the mean of ROUNDINGS / terms. An error is the sum of the errors of all roundings (Higham,
+ * Accuracy and Stability of Numerical Algorithms, 2002, section 4.2), taken as independent with
+ * mean 0 (Higham and Mary, SIAM J. Sci. Comput. 41, 2019). A rounded sum of t terms has a variance
+ * of t, and by a mantissa that is distributed logarithmically an RMS error of sqrt(2 ln 2)/3 u of
+ * its RMS, u = half the spacing at 1. So a chain of n numbers has 0.28 u sqrt(n), a binary tree
+ * 0.39 u sqrt(log2 n).
  */
-double bb_values_expected(enum bb_dtype dtype, const struct bb_value *value);
+double bb_values_expected(enum bb_dtype dtype, double roundings);
