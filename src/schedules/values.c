@@ -128,5 +128,5 @@ bb_status bb_values_perform(struct bb_values *v, struct bb_error *error)
 
 double bb_values_expected(enum bb_dtype dtype, double roundings)
 {
-	return sqrt(2 * M_LN2) / 3 * bb_scalar_spacing(dtype, 1) / 2 * sqrt(roundings);
+	return bb_scalar_spacing(dtype, 1) / 2 * sqrt(roundings / (8 * M_LN2));
 }

@@ -46,8 +46,9 @@ void bb_values_close(struct bb_values *values);
  * from the mean of ROUNDINGS / terms. An error is the sum of the errors of all roundings (Higham,
  * Accuracy and Stability of Numerical Algorithms, 2002, section 4.2), taken as independent with
  * mean 0 (Higham and Mary, SIAM J. Sci. Comput. 41, 2019). A rounded sum of t terms has a variance
- * of t, and by a mantissa that is distributed logarithmically an RMS error of sqrt(2 ln 2)/3 u of
- * its RMS, u = half the spacing at 1. So a chain of n numbers has 0.28 u sqrt(n), a binary tree
- * 0.39 u sqrt(log2 n).
+ * of t, and an error that is uniform up to u / mantissa of it, u = half the spacing at 1. The
+ * mantissa is distributed logarithmically, which holds within 1% for normal numbers: its inverse
+ * square has a mean of 3 / (8 ln 2), so the RMS error is u sqrt(t / (8 ln 2)). A chain of n numbers
+ * has 0.30 u sqrt(n), a binary tree 0.42 u sqrt(log2 n).
  */
 double bb_values_expected(enum bb_dtype dtype, double roundings);
