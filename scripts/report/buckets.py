@@ -9,7 +9,7 @@ ROW = {
     "algorithm": Maybe(str), "overlap": Maybe(("on", "off")),
     "step_us": Maybe(float), "low_us": Maybe(float), "high_us": Maybe(float), "compute_us": Maybe(float),
     "reduce_us": Maybe(float), "exposed_us": Maybe(Real),
-    "predicted_step_us": Maybe(float), "predicted_reduce_us": Maybe(float), "predicted_exposed_us": Maybe(Real),
+    "predicted_step_us": Maybe(float),
     "best": Maybe(int), "as_good": Maybe(int),
 }
 MOST_SERIES, MOST_SIZES = 24, 40

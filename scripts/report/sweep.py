@@ -188,12 +188,10 @@ class Drawing:
     # ---- reductions
 
     def reductions(self, top):
-        before = "" if self.sweep.measured else "predicted_"
-        whole, waited = before + "reduce_us", before + "exposed_us"
+        whole, waited = "reduce_us", "exposed_us"
         values = [to_ms(row[key]) for row in self.sweep.rows for key in (whole, waited) if row[key] is not None]
         scale = Scale(top, REDUCTIONS, 0, 1.05 * max(values + [0]))
-        told = "" if self.sweep.measured else ", predicted"
-        title = f"Reductions, ms{told}: solid the exposed part, faint the hidden one; in the order of the key"
+        title = "Reductions, ms: solid the exposed part, faint the hidden one; in the order of the key"
         self.panel(title, scale, ticks(0, scale.high, 5))
         width = min(SHARE * self.places.least / len(self.sweep.series), 16)
         for number, (series, look) in enumerate(zip(self.sweep.series, self.looks)):

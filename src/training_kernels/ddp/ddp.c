@@ -131,6 +131,12 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 			       BB_DDP_MOST_ALGORITHMS);
 	BB_TRY(status, bb_replica_open(&ddp->replica, &BB_REPLICA_REQUEST(a), o, error), out);
 	BB_TRY(status, bb_ddp_group(ddp, o, environment, error), out);
+	if (a->sync_buffers) {
+		ddp->extras[BB_DDP_BUFFERS] = ddp->replica.model.buffers;
+		ddp->extras[BB_DDP_COUNTERS] = ddp->replica.model.counters;
+	}
+	if (a->find_unused)
+		ddp->extras[BB_DDP_USED] = ddp->replica.model.ntensors;
 	if (o->shows)
 		status = bb_check_outputs(o, NULL, environment->launch.proc == 0, error);
 out:
@@ -241,6 +247,8 @@ void bb_ddp_describe_cap(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap,
 			r->across_bytes = t.across;
 		}
 	}
+	if (ddp->options.sync_buffers)
+		r->buffer_bytes = (int64_t)(4 * m->buffers + 8 * m->counters);
 	r->first_cap_bytes = capped ? (int64_t)cap->first : BB_ABSENT;
 	r->buckets = (int64_t)b->n;
 	r->least_bytes = (int64_t)b->least;

@@ -219,15 +219,8 @@ static inline bool bb_ddp_any_copies(const struct bb_ddp_options *a)
 	      "begins of Horovod's cycles, since the backward pass began")                         \
 	FIELD(DOUBLE, forward_us, "us", "forward pass of a batch")                                 \
 	FIELD(DOUBLE, backward_us, "us", "backward pass of a batch")                               \
-	FIELD(DOUBLE, predicted_step_us, "us", "step simulated from its parts as measured alone",  \
+	FIELD(DOUBLE, predicted_step_us, "us", "step by recurrences, from its parts alone",        \
 	      BB_COLUMN("model", 8, 2), .place = 13, BB_MS)                                        \
-	FIELD(DOUBLE, predicted_reduce_us, "us", "time of all reductions, one after another")      \
-	FIELD(DOUBLE, predicted_exposed_us, "us", "time that the step waits for reductions")       \
-	FIELD(DOUBLE, predicted_hidden, "fraction",                                                \
-	      "1 - predicted_exposed_us / predicted_reduce_us")                                    \
-	FIELD(DOUBLE, predicted_times_one, "", "speed relative to a single bucket")                \
-	FIELD(DOUBLE, predicted_times_tensor, "", "speed relative to a bucket per tensor")         \
-	FIELD(DOUBLE, predicted_times_25M, "", "speed relative to buckets of 25 MiB")              \
 	FIELD(STRING, compute, "", "stand-in for computations: --compute; null: nothing ran")      \
 	FIELD(DOUBLE, step_us, "us", "measured step, until the last rank ends: median",            \
 	      BB_COLUMN("step", 8, 2), .place = 9, BB_MS)                                          \
@@ -249,11 +242,11 @@ static inline bool bb_ddp_any_copies(const struct bb_ddp_options *a)
 	FIELD(DOUBLE, exposed_us, "us", "step_us - compute_us: time that the step waits",          \
 	      BB_COLUMN("exposed", 8, 2), .place = 10, BB_MS)                                      \
 	FIELD(DOUBLE, hidden, "fraction",                                                          \
-	      "1 - exposed_us / (reduce_us + copy_us + update_us); null: they are too short",      \
+	      "1 - exposed_us / (reduce_us + copy_us + update_us), at least 0; null: they are "    \
+	      "too short",                                                                         \
 	      BB_COLUMN("hidden", 6, 1), .place = 11, BB_SHARE)                                    \
 	FIELD(DOUBLE, contention, "", "backward pass beside reductions / without them",            \
 	      BB_COLUMN("contend", 7, 2), .place = 12, BB_TIMES)                                   \
-	FIELD(DOUBLE, formula_step_us, "us", "the same step by recurrences over its buckets")      \
 	FIELD(DOUBLE, first_step_us, "us",                                                         \
 	      "first step by PyTorch's rule: one bucket, reduced after the backward pass; the "    \
 	      "same "                                                                              \
@@ -316,12 +309,13 @@ struct bb_ddp {
 	double *ready_s; /* [tensor]: of its gradient, since the backward pass began
 			  */
 	struct bb_fusion_tensor *tensors;
-	double memory_rate; /* bytes per second of works on memory; 0: they are
-			       performed */
-	uint64_t room;      /* bytes of the buckets that need most */
-	int local;          /* ranks of a node */
-	size_t numbers;     /* of a row at most: six of each bucket, and one of each cycle */
-	size_t words;       /* of a negotiation; 0: no cycles */
+	double memory_rate;           /* bytes per second of works on memory; 0: they are
+					 performed */
+	uint64_t room;                /* bytes of the buckets that need most */
+	size_t extras[BB_DDP_EXTRAS]; /* elements of calls beside those of the buckets */
+	int local;                    /* ranks of a node */
+	size_t numbers; /* of a row at most: six of each bucket, and one of each cycle */
+	size_t words;   /* of a negotiation; 0: no cycles */
 };
 
 /* The gradients of the replica, which is open, and their groupings. BB_EUSAGE names
@@ -367,11 +361,9 @@ struct bb_ddp_variant {
 	double backward_s[BB_ENGINE_MOST_ROUNDS]; /* the first: the median, at the end
 						   */
 	int rounds;
-	double begin;                  /* of the backward pass */
-	int finals;                    /* ranks that have ended this round */
-	struct bb_operation final;     /* of a watched step: its work and item */
-	struct bb_ddp_times predicted; /* of a whole step, at the end */
-	double formula_s;              /* the same by bb_ddp_formula */
+	double begin;              /* of the backward pass */
+	int finals;                /* ranks that have ended this round */
+	struct bb_operation final; /* of a watched step: its work and item */
 };
 
 /* R, which is initialised, gets the fields of CAP on NRANKS that follow from the

@@ -92,11 +92,9 @@ struct bb_ddp_step {
 /* The row of call O in arrays that have those of N buckets, of negotiations and of extra calls. */
 size_t bb_ddp_row(const struct bb_operation *o, size_t n);
 
-/* Are the gradients of BUCKET copied? Horovod copies none of a bucket with one tensor. */
-bool bb_ddp_copies(const struct bb_ddp_step *step, size_t bucket);
-
-/* The cycles that have buckets. */
-size_t bb_ddp_negotiations(const struct bb_buckets *buckets);
+/* The passes over the gradients of BUCKET: none, division in place, or two copies. Horovod copies
+   none of a bucket with one tensor. */
+int bb_ddp_passes(const struct bb_ddp_step *step, size_t bucket);
 
 /* The collective O of a bucket, which RANK has AT. */
 void bb_ddp_in_place(const struct bb_ddp_step *step, const struct bb_operation *o, int rank,
@@ -124,26 +122,16 @@ struct bb_ddp_alone {
 	double copy_s, update_s;
 };
 
-/* Seconds of a step. */
-struct bb_ddp_times {
-	double step_s;    /* until the last reduction or update ends */
-	double reduce_s;  /* all calls with their negotiations, one after another */
-	double exposed_s; /* not hidden behind the computations */
-	double hidden;    /* 1 - exposed / reduce, 0 to 1; NAN if reductions take no time */
-};
-
-/* *TIMES of STEP, simulated from its parts ALONE, which do not slow down each other. */
-BB_MUST bb_status bb_ddp_simulate(const struct bb_ddp_step *step, const struct bb_ddp_alone *alone,
-				  struct bb_ddp_times *times, struct bb_error *error);
-
 /*
- * The step_s of STEP by recurrences. Bucket k is ready at r, its reduction takes c and its update
- * o:
+ * Seconds of STEP by recurrences, from its parts ALONE, which do not slow down each other. Bucket k
+ * is ready at r, its reduction takes c and its update o:
  *
  *     after         end = max(r, previous end) + c; then the sum of all o
  *     own queue     the same end; updated = max(end, previous updated) + o
  *     comm queue    end = max(r, previous end) + c + o
  *     in backward   the sum of all passes and o
+ *     cycles        agreed = max(begin of the cycle, previous agreed) + a, the negotiation;
+ *                   end = max(agreed, previous end) + c and the copies
  *
  * Copies in delay r. A copy out precedes the o of its bucket; with `after` or without updates it
  * also waits for the end of the backward pass.

@@ -58,7 +58,6 @@ static void ddp_observe(void *own, int rank, size_t index, const struct bb_opera
 {
 	struct bb_ddp_variant *v = own;
 	const struct bb_engine *e = &v->variant.kernel->engine;
-	const bool last = o->item + 1 == v->cap->buckets.n;
 	const size_t row = bb_ddp_row(o, v->cap->buckets.n);
 	double *const end = &v->ends[row * BB_ENGINE_MOST_ROUNDS + (size_t)v->rounds];
 	double *const backward_s = &v->backward_s[v->rounds];
@@ -71,7 +70,7 @@ static void ddp_observe(void *own, int rank, size_t index, const struct bb_opera
 		v->begin = to;
 	else if (o->work == BB_DDP_NEGOTIATE || o->work == BB_DDP_REDUCE || o->work == BB_DDP_EXTRA)
 		*end = fmax(*end, to - v->begin);
-	else if (o->work == BB_DDP_BACKWARD && last)
+	else if (o->work == BB_DDP_BACKWARD)
 		*backward_s = fmax(*backward_s, to - v->begin);
 	v->finals += o->work == v->final.work && o->item == v->final.item;
 	if (v->finals == (bb_engine_is_virtual(e) ? e->run->world.nranks : 1)) {
@@ -91,8 +90,8 @@ static void ddp_buffers(void *own, int rank, const struct bb_operation *o, void 
 		*in = *out = s->extras[o->item];
 	else
 		bb_ddp_in_place(&v->step, o, rank,
-				(bb_ddp_copies(&v->step, o->item) ? s->memory.buckets
-								  : s->memory.gradients) +
+				(bb_ddp_passes(&v->step, o->item) == 2 ? s->memory.buckets
+								       : s->memory.gradients) +
 					v->cap->buckets.list[o->item].before,
 				in, out);
 }
@@ -162,62 +161,60 @@ static size_t ddp_first(const struct bb_kernel *k, size_t setting, int part)
 	return i;
 }
 
-/* COUNT elements AT, which lie behind BEFORE bytes of others, are known before and after the step
-   of V. */
+/* COUNT elements AT, which lie behind BEFORE bytes of others, are RANK's of PATTERNS before the
+   step of V, and END's after it. */
 static void know(struct bb_ddp_variant *v, const struct bb_patterns *patterns, char *at,
-		 size_t before, uint64_t count)
+		 size_t before, uint64_t count, int end)
 {
 	struct bb_known *known = &v->variant.known;
 	const size_t first = at ? before / bb_dtype_size(bb_patterns_dtype(patterns)) : 0;
 
 	bb_known_add(known, BB_KNOWN_FILL, at, patterns, v->variant.kernel->engine.driver->rank,
 		     first, (size_t)count);
-	bb_known_add(known, before ? BB_KNOWN_CHECK : BB_KNOWN_VICTIM, at, patterns, BB_REDUCED,
-		     first, (size_t)count);
+	bb_known_add(known, before ? BB_KNOWN_CHECK : BB_KNOWN_VICTIM, at, patterns, end, first,
+		     (size_t)count);
 }
 
-/* What is known of the data of the step of V. */
+/* What is known of the data of the step of V. The pattern continues from bucket to bucket, so that
+   all differ; the result is the average of the gradients of all ranks, or their sum. */
 static void know_all(struct bb_ddp_variant *v)
 {
 	const struct ddp_sweep *s = ddp_sweep_of(v);
 	const struct bb_buckets *buckets = &v->cap->buckets;
-	const int rank = s->kernel.engine.driver->rank;
-	struct bb_known *known = &v->variant.known;
 
-	/* The pattern continues from bucket to bucket, so that all differ; the result is the
-	   average of the gradients of all ranks, or their sum. */
 	for (size_t k = 0; k < buckets->n; k++)
 		know(v, s->patterns[buckets->list[k].dtype],
 		     s->memory.gradients ? s->memory.gradients + buckets->list[k].before : NULL,
-		     buckets->list[k].before, buckets->list[k].padded);
+		     buckets->list[k].before, buckets->list[k].padded, BB_REDUCED);
 	if (buckets->ncycles > 0)
-		know(v, s->patterns[BB_UINT64], s->words, 0, s->ddp->words);
-	for (int i = 0; i < BB_DDP_EXTRAS && v->step.place != BB_DDP_IN_BACKWARD; i++) {
-		const struct bb_patterns *p = s->extra_patterns[i];
-		const size_t n = v->step.extras[i];
-
-		bb_known_add(known, BB_KNOWN_FILL, s->extras[i], p, rank, 0, n);
-		bb_known_add(known, BB_KNOWN_VICTIM, s->extras[i], p,
-			     i == BB_DDP_USED ? BB_REDUCED : 0, 0, n);
-	}
+		know(v, s->patterns[BB_UINT64], s->words, 0, s->ddp->words, BB_REDUCED);
+	for (int i = 0; i < BB_DDP_EXTRAS; i++)
+		know(v, s->extra_patterns[i], s->extras[i], 0, v->step.extras[i],
+		     i == BB_DDP_USED ? BB_REDUCED : 0);
 }
 
 /* The setting of BB_DDP_START is its algorithm. All parameters are broadcast at once: PyTorch does
-   so by pieces of 250 MB, more than most buckets. */
+   so by pieces of 250 MiB, more than most buckets. */
 static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, const char **refusal)
 {
+	static const char *const parts[] = {
+		"computations alone",     "reductions", "step", "copies", "updates",
+		"broadcast of parameters"};
 	struct bb_ddp_variant *v = (struct bb_ddp_variant *)variant;
 	const struct ddp_sweep *s = ddp_sweep_of(v);
 	const enum bb_ddp_part part = (enum bb_ddp_part)variant->part;
-	struct ddp_setting start = {s->ddp->caps, .algorithm = variant->setting};
-	const struct ddp_setting *setting =
-		part == BB_DDP_START ? &start : &s->settings[variant->setting];
+	const bool steps = part == BB_DDP_STEP, starts = part == BB_DDP_START;
+	const struct ddp_setting start = {bb_ddp_find_cap(s->ddp, BB_BUCKET_UNLIMITED),
+					  .algorithm = variant->setting};
+	const struct ddp_setting *setting = starts ? &start : &s->settings[variant->setting];
+	const bool alone = steps && setting->place == BB_DDP_IN_BACKWARD; /* without reductions */
+	const bool sized = !starts && part != BB_DDP_ALONE;
+	const bool called = starts || (sized && part <= BB_DDP_STEP);
 	const struct bb_ddp_options *a = &s->ddp->options;
 	const struct bb_replica *r = &s->ddp->replica;
 	const char *name = a->algorithms[setting->algorithm];
 	const int nranks = variant->kernel->engine.run->world.nranks;
 
-	start.cap = bb_ddp_find_cap(s->ddp, BB_BUCKET_UNLIMITED);
 	v->cap = setting->cap;
 	const size_t n = v->cap->buckets.n + 1 + BB_DDP_EXTRAS;
 	v->reduce_s = bb_kernel_keep(variant->kernel, n,
@@ -235,20 +232,19 @@ static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, c
 		.microbatches = (size_t)a->accumulate,
 		.words = s->ddp->words,
 		.blocks = a->blocking_given,
-		.node_ranks = a->hierarchical ? s->ddp->local : 0,
+		.node_ranks = a->hierarchical && !starts ? s->ddp->local : 0,
 		.unequal = nranks % s->ddp->local != 0,
 		.overlap = setting->overlap,
 		.part = part,
-		.extras = {a->sync_buffers ? r->model.buffers : 0,
-			   a->sync_buffers ? r->model.counters : 0,
-			   a->find_unused ? r->model.ntensors : 0},
 		.view = setting->view,
 		.place = setting->place,
 		.inspects = a->most_norm_given || a->loss_scale_given,
 		.memory_rate = variant->kernel->engine.backend->virtual ? s->ddp->memory_rate : 0,
 	};
+	for (int i = 0; i < BB_DDP_EXTRAS && !starts && !alone; i++)
+		v->step.extras[i] = s->ddp->extras[i];
 	v->final = (struct bb_operation){.work = BB_DDP_REDUCE, .item = v->cap->buckets.n - 1};
-	if (part == BB_DDP_ALONE || (part == BB_DDP_STEP && setting->place == BB_DDP_IN_BACKWARD))
+	if (part == BB_DDP_ALONE || alone)
 		v->final.work = BB_DDP_BACKWARD;
 	else if (a->find_unused)
 		v->final = (struct bb_operation){.work = BB_DDP_EXTRA, .item = BB_DDP_USED};
@@ -259,32 +255,24 @@ static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, c
 	trial->workload.stand_in = (enum bb_stand_in)a->stand_in;
 	trial->workload.buffers = ddp_buffers;
 	trial->watch = (struct bb_timeline_watch){ddp_observe, v};
-	if (part == BB_DDP_STEP) {
+	if (steps) {
 		know_all(v);
 		trial->expects = &ddp_expectation;
 	}
 	/* A refusal holds for buckets of any size: it is reported once for its algorithm, with the
 	   first size. */
-	if (part == BB_DDP_STEP && v->cap == s->ddp->caps &&
-	    setting->overlap == has_overlap(a, true)) {
+	if (steps && v->cap == s->ddp->caps && setting->overlap == has_overlap(a, true)) {
 		variant->subject = bb_all_reduce.name;
 		variant->algorithm = name;
 		variant->dtype = bb_dtype_name(a->dtype);
 	}
-	if (part == BB_DDP_ALONE)
-		snprintf(trial->what, sizeof(trial->what), "computations alone");
-	else if (part == BB_DDP_START)
-		snprintf(trial->what, sizeof(trial->what), "broadcast of parameters, %s", name);
-	else
-		snprintf(trial->what, sizeof(trial->what), "%s, buckets %s, %s%s",
-			 part == BB_DDP_STEP ? "step" : "reductions", v->cap->name, name,
-			 part != BB_DDP_STEP ? ""
-			 : setting->overlap  ? ", overlap on"
-					     : ", overlap off");
-	if (part >= BB_DDP_COPIES && part < BB_DDP_PARTS)
-		snprintf(trial->what, sizeof(trial->what), "%s, buckets %s",
-			 part == BB_DDP_COPIES ? "copies" : "updates", v->cap->name);
-	if (part == BB_DDP_STEP && setting->place == BB_DDP_IN_BACKWARD)
+	snprintf(trial->what, sizeof(trial->what), "%s%s%s%s%s%s", parts[part],
+		 sized ? ", buckets " : "", sized ? v->cap->name : "", called ? ", " : "",
+		 called ? name : "",
+		 !steps             ? ""
+		 : setting->overlap ? ", overlap on"
+				    : ", overlap off");
+	if (alone)
 		*refusal = nranks > 1 ? "--optimizer backward: only with one rank is a gradient "
 					"complete at once; give own-queue"
 			   : a->views.n > 0 ? "--optimizer backward: there are no buckets to copy "
@@ -301,43 +289,44 @@ static size_t add_settings(struct ddp_sweep *s)
 	const struct bb_ddp *ddp = s->ddp;
 	const struct bb_ddp_options *a = &ddp->options;
 	const size_t views = a->views.n > 0 ? a->views.n : 1;
-	const size_t modes = views * (a->places.n > 0 ? a->places.n : 1);
+	const size_t places = a->places.n > 0 ? a->places.n : 1, modes = 2 * views * places;
 	size_t n = 0;
 
-	s->settings = bb_kernel_keep(&s->kernel, 2 * modes * ddp->ncaps * a->nalgorithms,
+	s->settings = bb_kernel_keep(&s->kernel, modes * ddp->ncaps * a->nalgorithms,
 				     sizeof(*s->settings));
-	for (size_t c = 0; c < ddp->ncaps && s->settings; c++)
-		for (size_t i = 0; i < a->nalgorithms && ddp->caps[c].same == c; i++)
-			for (size_t m = 0; m < 2 * modes; m++)
-				for (size_t k = c; k < ddp->ncaps && has_overlap(a, m < modes);
-				     k++) {
-					struct ddp_setting one = {.cap = &ddp->caps[k],
-								  .algorithm = i,
-								  .overlap = m < modes};
-					if (ddp->caps[k].same != c)
-						continue;
-					if (a->views.n > 0)
-						one.view = a->views.list[m % views] == 0
-								   ? BB_DDP_VIEWS
-								   : BB_DDP_COPIED;
-					if (a->places.n > 0)
-						one.place = (enum bb_ddp_place)(
-							1 + a->places.list[m % modes / views]);
-					s->settings[n++] = one;
-				}
+	for (size_t i = 0; i < ddp->ncaps * a->nalgorithms * modes && s->settings; i++) {
+		const size_t m = i % modes, first = i / modes / a->nalgorithms;
+		struct ddp_setting one = {.algorithm = i / modes % a->nalgorithms,
+					  .overlap = m < modes / 2};
+
+		if (a->views.n > 0)
+			one.view = (enum bb_ddp_view)(BB_DDP_VIEWS + a->views.list[m % views]);
+		if (a->places.n > 0)
+			one.place = (enum bb_ddp_place)(BB_DDP_AFTER +
+							a->places.list[m / views % places]);
+		/* Nothing is reduced during the backward pass or after it. */
+		if (!has_overlap(a, one.overlap) ||
+		    (one.place == BB_DDP_IN_BACKWARD && one.overlap != has_overlap(a, true)))
+			continue;
+		for (size_t k = first; k < ddp->ncaps; k++) {
+			one.cap = &ddp->caps[k];
+			if (one.cap->same == first)
+				s->settings[n++] = one;
+		}
+	}
 	return n;
 }
 
-/* Memory for the works on it, and for the extra calls. */
-static bb_status open_memory(struct ddp_sweep *s)
+static bb_status ddp_open(struct bb_engine *engine)
 {
-	struct bb_engine *e = &s->kernel.engine;
-	const struct bb_ddp_options *a = &s->ddp->options;
-	const struct bb_model *model = &s->ddp->replica.model;
-	const int nranks = e->run->world.nranks;
+	struct ddp_sweep *s = (struct ddp_sweep *)engine;
+	const struct bb_ddp *ddp = s->ddp = engine->run->own;
+	const struct bb_ddp_options *a = &ddp->options;
 	struct bb_ddp_memory *m = &s->memory;
-	const size_t room = s->ddp->room, updates = a->places.n > 0;
-	const size_t states = updates * model->parameters * sizeof(float);
+	const int nranks = engine->run->world.nranks, op = a->hierarchical ? BB_SUM : BB_AVG;
+	const enum bb_dtype vectors = a->vectors_given ? a->vectors : a->dtype;
+	const size_t room = ddp->room, updates = a->places.n > 0;
+	const size_t states = updates * ddp->replica.model.parameters * sizeof(float);
 	const struct {
 		size_t bytes;
 		void *at;
@@ -347,51 +336,43 @@ static bb_status open_memory(struct ddp_sweep *s)
 		   {states, &m->moment1},
 		   {states, &m->moment2},
 		   {a->dtype == BB_FLOAT ? 0 : updates * room, &m->parameters},
-		   {a->sync_buffers ? 4 * model->buffers : 0, &s->extras[BB_DDP_BUFFERS]},
-		   {a->sync_buffers ? 8 * model->counters : 0, &s->extras[BB_DDP_COUNTERS]},
-		   {a->find_unused ? 4 * model->ntensors : 0, &s->extras[BB_DDP_USED]}};
-	bb_status status = BB_OK;
+		   {8 * ddp->words, &s->words}};
+	bb_status status;
 
 	*m = (struct bb_ddp_memory){.dtype = a->dtype,
 				    .nranks = nranks,
-				    .elements = (size_t)model->parameters,
+				    .elements = (size_t)ddp->replica.model.parameters,
 				    .most_norm = a->most_norm,
 				    .loss_scale = a->loss_scale};
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && status == BB_OK; i++)
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		if (all[i].bytes > 0)
-			status = bb_engine_alloc(e, all[i].bytes, all[i].at);
-	for (int i = 0; i < BB_DDP_EXTRAS && status == BB_OK; i++)
-		if (s->extras[i])
-			status = bb_engine_patterns(e, bb_ddp_extra_dtypes[i],
-						    i == BB_DDP_USED ? BB_SUM : -1, nranks,
-						    &s->extra_patterns[i]);
-	if (status == BB_OK && updates && e->backend->has_data)
-		bb_ddp_memory_reset(m);
-	return status;
-}
-
-static bb_status ddp_open(struct bb_engine *engine)
-{
-	struct ddp_sweep *s = (struct ddp_sweep *)engine;
-	const struct bb_ddp *ddp = s->ddp = engine->run->own;
-	const struct bb_ddp_options *a = &ddp->options;
-	bb_status status;
-
-	const int nranks = engine->run->world.nranks, op = a->hierarchical ? BB_SUM : BB_AVG;
-	const enum bb_dtype vectors = a->vectors_given ? a->vectors : a->dtype;
-	BB_TRY(status, open_memory(s), out);
+			BB_TRY(status, bb_engine_alloc(engine, all[i].bytes, all[i].at), out);
 	BB_TRY(status, bb_engine_patterns(engine, a->dtype, op, nranks, &s->patterns[a->dtype]),
 	       out);
 	if (vectors != a->dtype)
 		BB_TRY(status,
 		       bb_engine_patterns(engine, vectors, op, nranks, &s->patterns[vectors]), out);
-	if (ddp->words) {
-		BB_TRY(status, bb_engine_alloc(engine, 8 * ddp->words, (void **)&s->words), out);
+	if (ddp->words)
 		BB_TRY(status,
 		       bb_engine_patterns(engine, BB_UINT64, BB_BAND, nranks,
 					  &s->patterns[BB_UINT64]),
 		       out);
+	for (int i = 0; i < BB_DDP_EXTRAS; i++) {
+		const enum bb_dtype dtype = bb_ddp_extra_dtypes[i];
+
+		if (ddp->extras[i] == 0)
+			continue;
+		BB_TRY(status,
+		       bb_engine_alloc(engine, ddp->extras[i] * bb_dtype_size(dtype),
+				       (void **)&s->extras[i]),
+		       out);
+		BB_TRY(status,
+		       bb_engine_patterns(engine, dtype, i == BB_DDP_USED ? BB_SUM : -1, nranks,
+					  &s->extra_patterns[i]),
+		       out);
 	}
+	if (updates && engine->backend->has_data)
+		bb_ddp_memory_reset(m);
 	const size_t n = add_settings(s);
 	s->numbers = bb_kernel_keep(&s->kernel, ddp->numbers, sizeof(*s->numbers));
 	if (!s->settings || !s->numbers)
@@ -451,106 +432,92 @@ static double memory_part(const struct ddp_sweep *s, size_t setting, enum bb_ddp
 	return s->kernel.parts > (int)part ? bb_kernel_median(&s->kernel, setting, part) : 0;
 }
 
-/* The first step over a later one. */
-static double first_step_times(const struct ddp_sweep *s, size_t setting)
+/* The first step by PyTorch's rule, which the setting's is; NAN: its rule is another. */
+static double first_step(const struct ddp_sweep *s, size_t setting)
 {
-	return s->ddp->options.find_unused ? 1 : row_times(s, setting, BB_BUCKET_UNLIMITED);
-}
-
-/* What a step does besides its reductions. */
-static void describe_memory(const struct ddp_sweep *s, size_t setting, struct bb_ddp_record *r)
-{
-	const struct ddp_setting *own = &s->settings[setting];
-	const struct bb_ddp_variant *v = ddp_part(s, setting, BB_DDP_STEP);
-
-	if (own->view != BB_DDP_AVERAGED) {
-		r->bucket_view = bb_ddp_view_names[own->view - 1];
-		r->copy_us = 1e6 * memory_part(s, setting, BB_DDP_COPIES);
-		r->copy_bytes = (int64_t)bb_ddp_part_bytes(&v->step, BB_DDP_COPIES);
-	}
-	if (own->place != BB_DDP_NEVER) {
-		r->optimizer = bb_ddp_place_names[own->place - 1];
-		r->update_us = 1e6 * memory_part(s, setting, BB_DDP_UPDATES);
-		r->update_bytes = (int64_t)bb_ddp_part_bytes(&v->step, BB_DDP_UPDATES);
-	}
-	if (s->ddp->options.sync_buffers)
-		r->buffer_bytes = (int64_t)(4 * s->ddp->replica.model.buffers +
-					    8 * s->ddp->replica.model.counters);
-	r->formula_step_us = 1e6 * v->formula_s;
-	if (bb_ddp_is_ddp(own->cap))
-		r->first_step_us = 1e6 * first_step_times(s, setting) *
-				   bb_kernel_median(&s->kernel, setting, BB_DDP_STEP);
+	if (!bb_ddp_is_ddp(s->settings[setting].cap))
+		return NAN;
+	return bb_kernel_median(&s->kernel, setting, BB_DDP_STEP) *
+	       (s->ddp->options.find_unused ? 1 : row_times(s, setting, BB_BUCKET_UNLIMITED));
 }
 
 static void ddp_describe(const struct bb_kernel *k, size_t setting, void *record)
 {
 	const struct ddp_sweep *s = (const struct ddp_sweep *)k;
 	const struct ddp_setting *own = &s->settings[setting];
-	const struct bb_ddp_cap *cap = own->cap;
 	const struct bb_ddp_variant *v = ddp_part(s, setting, BB_DDP_STEP);
-	const struct bb_ddp_variant *alone = ddp_part(s, setting, BB_DDP_ALONE);
-	const struct bb_ddp_variant *reductions = ddp_part(s, setting, BB_DDP_REDUCTIONS);
+	const struct bb_ddp_variant *computations = ddp_part(s, setting, BB_DDP_ALONE);
 	const struct bb_trial *trial = bb_variant_trial(&v->variant);
 	const struct bb_trial *start = ddp_start(s, own->algorithm);
 	const int nranks = k->engine.run->world.nranks;
-	const double alone_s = bb_kernel_median(k, setting, BB_DDP_ALONE);
-	const double step_s = trial->stats.p50;
 	const bool reduces = own->place != BB_DDP_IN_BACKWARD;
 	const double reduce_s = reduces ? bb_kernel_median(k, setting, BB_DDP_REDUCTIONS) : 0;
-	const double memory_s =
-		memory_part(s, setting, BB_DDP_COPIES) + memory_part(s, setting, BB_DDP_UPDATES);
-	const double beside_s = reduce_s + memory_s;
-	const size_t best = ddp_best(s, own->overlap);
-	const size_t n = cap->buckets.n;
-	double *us = s->numbers + 3 * n + cap->buckets.ncycles;
+	/* All forward passes, and all backward passes but the last, come first. */
+	const struct bb_ddp_alone alone = {
+		.compute_s = bb_kernel_median(k, setting, BB_DDP_ALONE),
+		.backward_s = computations->backward_s[0],
+		.reduce_s = ddp_part(s, setting, BB_DDP_REDUCTIONS)->reduce_s,
+		.copy_s = memory_part(s, setting, BB_DDP_COPIES),
+		.update_s = memory_part(s, setting, BB_DDP_UPDATES)};
+	const double beside_s = reduce_s + alone.copy_s + alone.update_s;
+	const double step_s = trial->stats.p50, exposed_s = step_s - alone.compute_s;
+	const size_t best = ddp_best(s, own->overlap), n = own->cap->buckets.n;
+	double *us = s->numbers + 3 * n + own->cap->buckets.ncycles;
+	double buckets_s = 0; /* without negotiations and other calls */
 	struct bb_ddp_record *r = record;
 
-	bb_ddp_describe_cap(s->ddp, cap, nranks, s->numbers, r);
-	if (cap != v->cap)
+	bb_ddp_describe_cap(s->ddp, own->cap, nranks, s->numbers, r);
+	if (own->cap != v->cap)
 		r->measured_as = v->cap->name;
 	r->compute = bb_stand_in_names[s->ddp->options.stand_in];
 	r->algorithm = s->ddp->options.algorithms[own->algorithm];
 	r->overlap = own->overlap ? "on" : "off";
+	if (own->view != BB_DDP_AVERAGED) {
+		r->bucket_view = bb_ddp_view_names[own->view - 1];
+		r->copy_us = 1e6 * alone.copy_s;
+		r->copy_bytes = (int64_t)bb_ddp_part_bytes(&v->step, BB_DDP_COPIES);
+	}
+	if (own->place != BB_DDP_NEVER) {
+		r->optimizer = bb_ddp_place_names[own->place - 1];
+		r->update_us = 1e6 * alone.update_s;
+		r->update_bytes = (int64_t)bb_ddp_part_bytes(&v->step, BB_DDP_UPDATES);
+	}
 	BB_TIMES_SET(r, step_us, trial, 1);
 	r->p95_us = 1e6 * trial->stats.p95;
-	r->compute_us = 1e6 * alone_s;
+	r->compute_us = 1e6 * alone.compute_s;
 	r->reduce_us = 1e6 * reduce_s;
-	double buckets_s = reduce_s;
-	for (size_t i = 0; i < BB_DDP_EXTRAS; i++)
-		buckets_s -= v->step.extras[i] > 0 ? reductions->reduce_s[n + 1 + i] : 0;
-	if (buckets_s > 0)
-		r->reduce_busbw_GBps = 1e-9 * (double)s->ddp->replica.bytes / buckets_s *
-				       bb_all_reduce.bus_factor(nranks);
-	/* Reductions shorter than the spread of steps cannot be seen in them. */
-	if (beside_s > trial->stats.ci_high - trial->stats.ci_low && beside_s > LEAST_SEEN * step_s)
-		r->hidden = 1 - (step_s - alone_s) / beside_s;
-	describe_memory(s, setting, r);
-	r->exposed_us = 1e6 * (step_s - alone_s);
-	/* Works on memory between its parts are no contention. */
-	if (alone->backward_s[0] > 0 && own->view == BB_DDP_AVERAGED && reduces)
-		r->contention = v->backward_s[0] / alone->backward_s[0];
-	r->wrong = trial->wrong;
 	for (size_t b = 0; b < n; b++) {
-		us[b] = 1e6 * reductions->reduce_s[b];
+		us[b] = 1e6 * alone.reduce_s[b];
 		us[n + b] = 1e6 * v->start_s[b];
 		us[2 * n + b] = 1e6 * v->ends[b * BB_ENGINE_MOST_ROUNDS + (size_t)v->rounds - 1];
+		buckets_s += alone.reduce_s[b];
 	}
 	r->bucket_us = (struct bb_numbers){us, n};
 	r->bucket_start_us = (struct bb_numbers){us + n, n};
 	r->bucket_end_us = (struct bb_numbers){us + 2 * n, n};
-	if (cap->buckets.ncycles > 0)
-		r->negotiation_us = 1e6 * reductions->reduce_s[n];
+	if (reduces && buckets_s > 0)
+		r->reduce_busbw_GBps = 1e-9 * (double)s->ddp->replica.bytes / buckets_s *
+				       bb_all_reduce.bus_factor(nranks);
+	/* What is shorter than the spread of steps cannot be seen in them. A step may also wait for
+	   a cycle, or compute more slowly beside reductions: that hides less than nothing. */
+	if (beside_s > trial->stats.ci_high - trial->stats.ci_low && beside_s > LEAST_SEEN * step_s)
+		r->hidden = fmax(0, 1 - exposed_s / beside_s);
+	r->exposed_us = 1e6 * exposed_s;
+	/* Works on memory between its parts are no contention. */
+	if (alone.backward_s > 0 && own->view == BB_DDP_AVERAGED && reduces)
+		r->contention = v->backward_s[0] / alone.backward_s;
+	r->wrong = trial->wrong;
+	if (own->cap->buckets.ncycles > 0)
+		r->negotiation_us = 1e6 * alone.reduce_s[n];
 	if (!start->refusal)
 		r->broadcast_us = 1e6 * start->stats.p50;
+	r->first_step_us = 1e6 * first_step(s, setting);
 	r->times_one = row_times(s, setting, BB_BUCKET_UNLIMITED);
 	r->times_tensor = row_times(s, setting, 1);
 	r->times_25M = row_times(s, setting, BB_DDP_DEFAULT_CAP);
 	r->best = setting == best;
 	r->as_good = trial->stats.ci_low <= bb_kernel_trial(k, best, BB_DDP_STEP)->stats.ci_high;
-	r->predicted_step_us = 1e6 * v->predicted.step_s;
-	r->predicted_reduce_us = 1e6 * v->predicted.reduce_s;
-	r->predicted_exposed_us = 1e6 * v->predicted.exposed_s;
-	r->predicted_hidden = v->predicted.hidden;
+	r->predicted_step_us = 1e6 * bb_ddp_formula(&v->step, &alone);
 	if (r->step_us > 0)
 		r->error_percent = 100 * (r->predicted_step_us - r->step_us) / r->step_us;
 }
@@ -636,12 +603,15 @@ static void add_places(const struct ddp_sweep *s, bool overlap, struct bb_strbuf
 				"%s", bb_ddp_place_names[like.place - 1]);
 	}
 	bb_best_recommend(&best, out);
-	const double step_s = bb_kernel_median(&s->kernel, first, BB_DDP_STEP);
-	const double first_s = step_s * first_step_times(s, first);
-	bb_strbuf_addf(out, "# First step, overlap %s: %.4g ms, %.2f times that with %s (%s)\n",
-		       overlap ? "on" : "off", 1e3 * first_s, first_s / step_s,
-		       setting_words(s, first, s->settings[first].cap, words),
-		       a->find_unused ? "the same buckets" : "one bucket, after the backward pass");
+	const double first_s = first_step(s, first);
+	if (isfinite(first_s))
+		bb_strbuf_addf(out,
+			       "# First step, overlap %s: %.4g ms, %.2f times that with %s (%s)\n",
+			       overlap ? "on" : "off", 1e3 * first_s,
+			       first_s / bb_kernel_median(&s->kernel, first, BB_DDP_STEP),
+			       setting_words(s, first, s->settings[first].cap, words),
+			       a->find_unused ? "the same buckets"
+					      : "one bucket, after the backward pass");
 }
 
 static bb_status ddp_answer(struct ddp_sweep *s)
@@ -695,7 +665,7 @@ static bb_status ddp_answer(struct ddp_sweep *s)
 /* Watched rounds of V become medians. */
 static void set_medians(struct bb_ddp_variant *v)
 {
-	const size_t n = v->cap->buckets.n, cycles = v->cap->buckets.ncycles;
+	const size_t n = v->cap->buckets.n;
 	double seconds[BB_ENGINE_MOST_ROUNDS], before[BB_ENGINE_MOST_ROUNDS] = {0};
 
 	/* Calls in their order: broadcasts, negotiations, buckets, the use of tensors. */
@@ -706,7 +676,8 @@ static void set_medians(struct bb_ddp_variant *v)
 							     : call;
 		const double *end = v->ends + row * BB_ENGINE_MOST_ROUNDS;
 
-		if (row == n ? cycles == 0 : row > n && v->step.extras[row - n - 1] == 0)
+		if (row == n ? v->cap->buckets.ncycles == 0
+			     : row > n && v->step.extras[row - n - 1] == 0)
 			continue;
 		for (int r = 0; r < v->rounds; r++) {
 			seconds[r] = end[r] - before[r];
@@ -714,8 +685,6 @@ static void set_medians(struct bb_ddp_variant *v)
 		}
 		v->reduce_s[row] = bb_stats_median(seconds, (size_t)v->rounds);
 	}
-	if (cycles > 0)
-		v->reduce_s[n] /= (double)bb_ddp_negotiations(&v->cap->buckets);
 	v->backward_s[0] = bb_stats_median(v->backward_s, (size_t)v->rounds);
 }
 
@@ -728,33 +697,15 @@ static bb_status ddp_deliver(struct bb_engine *engine)
 	struct bb_strbuf out = {0};
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < s->kernel.nvariants; i++) {
-		struct bb_ddp_variant *v = (struct bb_ddp_variant *)s->kernel.variants[i];
-
-		if (v->variant.place != i)
-			continue;
-		set_medians(v);
-	}
+	for (size_t i = 0; i < s->kernel.nvariants; i++)
+		if (s->kernel.variants[i]->place == i)
+			set_medians((struct bb_ddp_variant *)s->kernel.variants[i]);
 	for (size_t i = 0; i < s->kernel.settings; i++) {
-		struct bb_ddp_variant *v = ddp_part(s, i, BB_DDP_STEP);
+		const struct bb_ddp_variant *v = ddp_part(s, i, BB_DDP_STEP);
 
-		if (bb_kernel_refusal(&s->kernel, i))
-			continue;
-		if (v->step.overlap == overlap && ddp->options.nalgorithms == 1)
+		if (v->step.overlap == overlap && ddp->options.nalgorithms == 1 &&
+		    !bb_kernel_refusal(&s->kernel, i))
 			timed[s->settings[i].cap - ddp->caps] = v;
-		/* Whole steps are simulated with computations and reductions as measured alone. All
-		   forward passes, and all backward passes but the last, come first. */
-		if (v->variant.setting != i)
-			continue;
-		const struct bb_ddp_alone alone = {
-			.compute_s = bb_kernel_median(&s->kernel, i, BB_DDP_ALONE),
-			.backward_s = ddp_part(s, i, BB_DDP_ALONE)->backward_s[0],
-			.reduce_s = ddp_part(s, i, BB_DDP_REDUCTIONS)->reduce_s,
-			.copy_s = memory_part(s, i, BB_DDP_COPIES),
-			.update_s = memory_part(s, i, BB_DDP_UPDATES)};
-		BB_TRY(status,
-		       bb_ddp_simulate(&v->step, &alone, &v->predicted, &engine->run->error), out);
-		v->formula_s = v->cap->buckets.ncycles > 0 ? NAN : bb_ddp_formula(&v->step, &alone);
 	}
 	/* Model and buckets before the rows, with the reductions of the only algorithm. */
 	if (ddp->options.predict) {
