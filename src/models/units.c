@@ -153,8 +153,3 @@ uint64_t bb_units_rows(const struct bb_tensor *tensor)
 {
 	return tensor->matrices > 1 ? tensor->matrices : tensor->rows;
 }
-
-uint64_t bb_units_padded(uint64_t rows, uint64_t width, uint64_t ranks)
-{
-	return (rows + ranks - 1) / ranks * ranks * width;
-}

@@ -46,10 +46,3 @@ void bb_units_free(struct bb_fsdp_units *units); /* zeroed: no-op */
 
 /* Dimension 0 of TENSOR. */
 uint64_t bb_units_rows(const struct bb_tensor *tensor);
-
-/*
- * Elements of ROWS rows of WIDTH elements, padded so that each of RANKS (at least 1) has equally
- * many rows. FSDP2 pads dimension 0 of each parameter (torch/distributed/fsdp/_fully_shard/
- * _fsdp_param.py). FSDP1 pads the flat vector of a unit: ROWS is its elements, WIDTH 1.
- */
-uint64_t bb_units_padded(uint64_t rows, uint64_t width, uint64_t ranks);

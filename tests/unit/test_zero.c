@@ -4,7 +4,6 @@
  */
 #include "core/scalar.h"
 #include "models/memory/training.h"
-#include "training_kernels/zero/coding.h"
 #include "training_kernels/zero/data.h"
 #include "training_kernels/zero/ledger.h"
 #include "training_kernels/zero/units.h"

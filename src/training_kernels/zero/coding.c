@@ -1,99 +1,60 @@
 #include "training_kernels/zero/coding.h"
 
-#include "models/memory/training.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-struct bb_coded_form bb_zero_coded_form(const struct bb_zero_units *units, size_t u, int nranks,
-					int local)
+/* The part of unit U that RANK has, between X, with padding, and MEMORY, whose first element is
+   element FIRST of the model. STORE: from X to MEMORY; else to X. */
+static void move_part(const struct bb_zero_coding *c, size_t u, int rank, char *memory,
+		      uint64_t first, float *x, bool store)
 {
-	const size_t part = (size_t)bb_zero_part(units, u, (uint64_t)nranks);
-
-	return (struct bb_coded_form){
-		.scheme = &bb_coded_schemes[local ? BB_CODED_TWO_HOPS : BB_CODED_ALLTOALL],
-		.coding = bb_coding_named(local ? "ds-int4" : "ds-int8"),
-		.block = part / bb_coding_qwz_blocks(part),
-		.count = part * (size_t)nranks,
-		.nranks = nranks,
-		.local = local,
-		.only_gathers = !local,
-		.only_reduces = local,
-	};
-}
-
-/* Set the index of unit U; returns the elements of a rank's part. */
-static size_t index_unit(struct bb_zero_coding *c, size_t u)
-{
-	const uint64_t ranks = (uint64_t)c->data->nranks;
-	const size_t part = (size_t)bb_zero_part(c->units, u, ranks);
 	const struct bb_zero_unit *unit = &c->units->list[u];
-
-	for (uint64_t r = 0; r < ranks; r++) {
-		size_t at = part * (size_t)r;
-
-		for (size_t i = unit->rows; i < unit->rows + unit->nrows; i++) {
-			const struct bb_zero_rows *rows = &c->units->rows[i];
-			const uint64_t each = bb_partition(rows->rows, ranks) * rows->width;
-			const uint64_t end = rows->rows * rows->width;
-
-			for (uint64_t e = r * each; e < (r + 1) * each; e++)
-				c->index[at++] = e < end ? (size_t)(rows->first + e) : SIZE_MAX;
-		}
-		while (at < part * (size_t)(r + 1))
-			c->index[at++] = SIZE_MAX;
-	}
-	return part;
-}
-
-/* Compare COUNT numbers with those from which they were coded: of parameters, or of gradients. */
-static void compare_numbers(struct bb_zero_coding *c, bool gradients, const float *x,
-			    const float *exact, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		const double off = (double)x[i] - (double)exact[i];
-
-		c->errors[gradients] += off * off;
-		c->squares[gradients] += (double)exact[i] * (double)exact[i];
-	}
-}
-
-/* X = the numbers AT, of which the index has places, or 0. */
-static void load_numbers(const struct bb_zero_coding *c, const size_t *index, size_t count,
-			 const char *at, uint64_t first, float *x)
-{
+	const uint64_t ranks = (uint64_t)c->data->nranks;
 	const enum bb_dtype dtype = c->data->dtype;
 
+	if (!store)
+		memset(x, 0, bb_zero_part(c->units, u, ranks) * sizeof(*x));
+	for (size_t i = unit->rows; i < unit->rows + unit->nrows; i++) {
+		const struct bb_zero_piece p =
+			bb_zero_piece(&c->units->rows[i], ranks, (uint64_t)rank);
+		char *const at = memory + (p.first - first) * bb_dtype_size(dtype);
+
+		if (store)
+			bb_adam_narrow(dtype, x, at, p.count);
+		else
+			bb_adam_widen(dtype, at, x, p.count);
+		x += p.padded;
+	}
+}
+
+/* Compare the numbers X with those from which they were coded: of parameters, or of GRADIENTS. */
+static void compare_numbers(struct bb_zero_coding *c, bool gradients, const float *x, size_t count)
+{
 	for (size_t i = 0; i < count; i++) {
-		x[i] = 0;
-		if (index[i] != SIZE_MAX)
-			bb_adam_widen(dtype, at + (index[i] - first) * bb_dtype_size(dtype), &x[i],
-				      1);
+		const double off = (double)x[i] - (double)c->exact[i];
+
+		c->errors[gradients] += off * off;
+		c->squares[gradients] += (double)c->exact[i] * (double)c->exact[i];
 	}
 }
 
 static const char *coding_see(struct bb_zero_coder *coder, const char *parameters)
 {
 	struct bb_zero_coding *c = (struct bb_zero_coding *)coder;
-	const enum bb_dtype dtype = c->data->dtype;
+	const int nranks = c->data->nranks;
 
 	if (!c->gathers)
 		return parameters;
 	for (size_t u = 0; u < c->units->n; u++) {
-		const struct bb_coded_form f = bb_zero_coded_form(c->units, u, c->data->nranks, 0);
-		const size_t part = index_unit(c, u);
+		const struct bb_coded_form f = bb_zero_coded_form(c->units, u, nranks, 0);
+		const size_t part = f.count / (size_t)nranks;
 
-		for (size_t at = 0; at < f.count; at += part) {
-			load_numbers(c, c->index + at, part, parameters, 0, c->exact);
+		for (int rank = 0; rank < nranks; rank++) {
+			move_part(c, u, rank, (char *)parameters, 0, c->exact, false);
 			bb_coding_encode(f.coding, f.block, c->exact, part, c->codes);
 			bb_coding_decode(f.coding, f.block, c->codes, part, c->x);
-			compare_numbers(c, false, c->x, c->exact, part);
-			for (size_t i = 0; i < part; i++)
-				if (c->index[at + i] != SIZE_MAX)
-					bb_adam_narrow(dtype, &c->x[i],
-						       c->seen + c->index[at + i] *
-									 bb_dtype_size(dtype),
-						       1);
+			compare_numbers(c, false, c->x, part);
+			move_part(c, u, rank, c->seen, 0, c->x, true);
 		}
 	}
 	return c->seen;
@@ -106,17 +67,17 @@ static void reduce_unit(struct bb_zero_coding *c, size_t u, bool first)
 	const struct bb_zero_data *d = c->data;
 	const struct bb_zero_unit *unit = &c->units->list[u];
 	const struct bb_coded_form f = bb_zero_coded_form(c->units, u, d->nranks, c->local);
-	const size_t size = bb_dtype_size(d->dtype), part = index_unit(c, u);
+	const size_t part = f.count / (size_t)d->nranks, floats = part * sizeof(float);
 
-	for (size_t at = 0; at < f.count; at += part) {
-		memset(c->total, 0, part * sizeof(*c->total));
-		memset(c->exact, 0, part * sizeof(*c->exact));
+	for (int owner = 0; owner < d->nranks; owner++) {
+		memset(c->total, 0, floats);
+		memset(c->exact, 0, floats);
 		for (int r = 0; r < d->nranks; r++) {
 			if (r % c->local == 0)
-				memset(c->node, 0, part * sizeof(*c->node));
-			load_numbers(c, c->index + at, part,
-				     c->drawn + (size_t)r * unit->elements * size, unit->first,
-				     c->x);
+				memset(c->node, 0, floats);
+			move_part(c, u, owner,
+				  c->drawn + (size_t)r * unit->elements * bb_dtype_size(d->dtype),
+				  unit->first, c->x, false);
 			for (size_t i = 0; i < part; i++)
 				c->exact[i] += c->x[i];
 			bb_coding_encode(f.coding, f.block, c->x, part, c->codes);
@@ -126,19 +87,13 @@ static void reduce_unit(struct bb_zero_coding *c, size_t u, bool first)
 			bb_coding_encode(f.coding, f.block, c->node, part, c->codes);
 			bb_coding_add(f.coding, f.block, c->codes, part, 1, c->total);
 		}
-		compare_numbers(c, true, c->total, c->exact, part);
-		for (size_t i = 0; i < part; i++) {
-			float before = 0;
-
-			if (c->index[at + i] == SIZE_MAX)
-				continue;
-			char *const to = c->sum + c->index[at + i] * size;
-			if (!first)
-				bb_adam_widen(d->dtype, to, &before, 1);
-			/* The exchange ends with means, of which ranks make sums. */
-			before += c->total[i] / (float)d->nranks * (float)d->nranks;
-			bb_adam_narrow(d->dtype, &before, to, 1);
-		}
+		compare_numbers(c, true, c->total, part);
+		move_part(c, u, owner, c->sum, 0, c->x, false);
+		/* The exchange ends with means, of which ranks make sums. */
+		for (size_t i = 0; i < part; i++)
+			c->x[i] = (first ? 0 : c->x[i]) +
+				  c->total[i] / (float)d->nranks * (float)d->nranks;
+		move_part(c, u, owner, c->sum, 0, c->x, true);
 	}
 }
 
@@ -171,7 +126,7 @@ bb_status bb_zero_coding_open(struct bb_zero_coding *c, struct bb_error *error)
 {
 	const size_t n = (size_t)c->data->elements, size = bb_dtype_size(c->data->dtype);
 	const size_t ranks = (size_t)c->data->nranks;
-	size_t most = 0; /* elements of a rank */
+	size_t most = 0; /* elements of a part */
 
 	for (size_t u = 0; u < c->units->n; u++) {
 		const size_t part = (size_t)bb_zero_part(c->units, u, ranks);
@@ -179,12 +134,10 @@ bb_status bb_zero_coding_open(struct bb_zero_coding *c, struct bb_error *error)
 		most = part > most ? part : most;
 	}
 	/* Codes have a scale for each 8 numbers, at most. */
-	c->index = malloc(ranks * most * (sizeof(*c->index) + ranks * size) +
-			  (n + 5 * most) * sizeof(float) + 2 * n * size);
-	if (!c->index)
+	c->gradients = calloc(1, (n + 5 * most) * sizeof(float) + (2 * n + ranks * n) * size);
+	if (!c->gradients)
 		return bb_no_memory(error, "the check of codes");
 	c->coder = (struct bb_zero_coder){coding_see, coding_reduce};
-	c->gradients = (float *)(void *)(c->index + ranks * most);
 	c->x = c->gradients + n;
 	c->exact = c->x + most;
 	c->node = c->exact + most;
@@ -198,5 +151,5 @@ bb_status bb_zero_coding_open(struct bb_zero_coding *c, struct bb_error *error)
 
 void bb_zero_coding_close(struct bb_zero_coding *c)
 {
-	free(c->index);
+	free(c->gradients);
 }

@@ -168,18 +168,26 @@ bb_status bb_zero_reference_open(struct bb_zero_reference *r, const struct bb_ze
 bb_status bb_zero_reference_compress(struct bb_zero_reference *r, const struct bb_zero_units *units,
 				     struct bb_error *error)
 {
-	const size_t n = (size_t)r->data->nranks;
-	bb_status status;
+	const int n = r->data->nranks;
+	struct bb_coded coded;
+	size_t bytes = 0;
 
 	r->units = units;
-	BB_TRY(status, bb_zero_exchange_make(&r->exchange, units, r->data->nranks, error), out);
-	r->coded = calloc(n, sizeof(*r->coded));
-	r->errors = calloc(n * r->exchange.errors[units->n], sizeof(*r->errors));
-	r->memory = calloc(n, r->exchange.bytes);
-	if (!r->coded || !r->errors || !r->memory)
-		status = bb_no_memory(error, "the check of an exchange");
-out:
-	return status;
+	r->forms = calloc(units->n, sizeof(*r->forms));
+	r->coded = calloc(units->n * (size_t)n, sizeof(*r->coded));
+	for (size_t u = 0; u < units->n && r->forms; u++) {
+		r->forms[u] = bb_zero_sign_form(units, u, n);
+		bytes += (size_t)n * bb_coded_lay_out(&coded, &r->forms[u], 0, NULL);
+	}
+	r->memory = calloc(1, bytes);
+	if (!r->forms || !r->coded || !r->memory)
+		return bb_no_memory(error, "the check of an exchange");
+	bytes = 0;
+	for (size_t u = 0; u < units->n; u++)
+		for (int rank = 0; rank < n; rank++)
+			bytes += bb_coded_lay_out(&r->coded[u * (size_t)n + (size_t)rank],
+						  &r->forms[u], rank, r->memory + bytes);
+	return BB_OK;
 }
 
 /* The sum of gradients of element I over the seeds from FIRST on, each STEP of them. */
@@ -204,26 +212,19 @@ static void compress_unit(struct bb_zero_reference *r, size_t u)
 {
 	const int n = r->data->nranks;
 	const size_t first = (size_t)r->units->list[u].first;
-	const size_t count = (size_t)r->units->list[u].elements,
-		     errors = r->exchange.errors[r->units->n];
+	const size_t count = (size_t)r->units->list[u].elements;
+	struct bb_coded *const all = &r->coded[u * (size_t)n];
 	const float unscale = 1.0f / (r->scale.scale * (float)r->data->microbatches);
 
 	for (int rank = 0; rank < n; rank++) {
-		struct bb_coded *const c = &r->coded[rank];
-
-		*c = bb_zero_exchange_at(&r->exchange, u, rank,
-					 r->memory + (size_t)rank * r->exchange.bytes,
-					 r->errors + (size_t)rank * errors);
-		memset(c->x, 0, bb_coded_padded(c->form) * sizeof(*c->x));
 		for (size_t i = 0; i < count; i++)
-			c->x[i] =
+			all[rank].x[i] =
 				gradients_of(r, r->parameters, first + i, (size_t)rank, (size_t)n);
-		bb_onebit_give(r->onebit, unscale, r->moment1 + first, c->x, count);
+		bb_onebit_give(r->onebit, unscale, r->moment1 + first, all[rank].x, count);
 	}
 	if (n > 1)
-		bb_coded_alone(r->coded);
-	bb_onebit_take(r->onebit, n > 1 ? r->coded->result : r->coded->x, r->moment1 + first,
-		       count);
+		bb_coded_alone(all);
+	bb_onebit_take(r->onebit, n > 1 ? all->result : all->x, r->moment1 + first, count);
 }
 
 /* Step N parameters from FIRST on that have no master copy, before the moments change. */
@@ -288,13 +289,15 @@ void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
 		}
 		if (d->bare)
 			reference_round(r, unscale, gradients, first, end - first);
-		if (!r->onebit)
+		if (r->onebit && !r->units)
+			bb_onebit_moments(r->onebit, unscale, gradients, r->moment1 + first,
+					  r->moment2 + first, end - first);
+		if (r->onebit)
+			bb_onebit_apply(r->onebit, 1, r->moment1 + first, r->moment2 + first,
+					r->master + first, NULL, end - first);
+		else
 			bb_adam_step_by(d->rate, r->steps, unscale, gradients, r->master + first,
 					r->moment1 + first, r->moment2 + first, end - first);
-		else
-			bb_zero_onebit(r->onebit, unscale, r->units ? NULL : gradients,
-				       r->master + first, r->moment1 + first, r->moment2 + first,
-				       end - first);
 		for (size_t i = first; i < end && !d->bare; i++)
 			bb_scalar_encode(d->dtype, r->master[i],
 					 r->parameters + i * bb_dtype_size(d->dtype));
@@ -307,8 +310,7 @@ void bb_zero_reference_close(struct bb_zero_reference *r)
 	free(r->parameters);
 	free(r->master);
 	free(r->seeds);
+	free(r->forms);
 	free(r->coded);
-	free(r->errors);
 	free(r->memory);
-	bb_zero_exchange_free(&r->exchange);
 }

@@ -12,8 +12,9 @@
 
 #include "core/datatype.h"
 #include "core/status.h"
-#include "training_kernels/zero/compressed.h"
+#include "models/memory/onebit.h"
 #include "training_kernels/kernel/adam.h"
+#include "training_kernels/zero/units.h"
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
@@ -105,10 +106,9 @@ struct bb_zero_reference {
 	/* Of a 1-bit optimizer, else NULL; and its compressed steps, of all ranks; owned. */
 	const struct bb_onebit *onebit;
 	const struct bb_zero_units *units;
-	struct bb_zero_exchange exchange;
-	struct bb_coded *coded;      /* [rank] */
-	float *errors;               /* [rank][exchange.errors] */
-	char *memory;                /* [rank][exchange.bytes] */
+	struct bb_coded_form *forms; /* [unit] */
+	struct bb_coded *coded;      /* [unit][rank] */
+	char *memory;                /* of them */
 	uint64_t unchanged, flushed; /* updates and gradients, as counted by bb_zero_round and
 					bb_zero_gradients */
 	float drawn[2 * BB_ZERO_MOST_DRAW + 1]; /* [draw + most]: gradients of a step */

@@ -36,8 +36,8 @@ void bb_zero_formula_bytes(const struct bb_zero_rank *z, struct bb_zero_record *
 			sent += steps * (reduce - all * size);
 	}
 	for (size_t u = 0; u < z->zero->units.n && z->compressed && z->has_peers; u++)
-		for (int phase = 0; phase < bb_coded_phases(&z->exchange.forms[u]); phase++)
-			sent += bb_coded_sent(&z->exchange.forms[u], phase);
+		for (int phase = 0; phase < bb_coded_phases(&z->live[u].forms[1]); phase++)
+			sent += bb_coded_sent(&z->live[u].forms[1], phase);
 	r->formula_wire_bytes = (int64_t)sent;
 	if (z->stage == 3 && z->nodes.local < z->zero->nranks)
 		r->across_bytes = (int64_t)across;

@@ -62,18 +62,14 @@ void bb_zero_each(struct bb_zero_rank *z, const struct bb_zero_array *arrays, in
 		uint64_t at = (r - first) * z->places.list[u].part;
 
 		for (size_t i = unit->rows; i < unit->rows + unit->nrows; i++) {
-			const struct bb_zero_rows *rows = &units->rows[i];
-			const uint64_t each = bb_partition(rows->rows, ranks);
-			const uint64_t skip = r * each < rows->rows ? r * each : rows->rows;
-			const uint64_t left = rows->rows - skip;
+			const struct bb_zero_piece p = bb_zero_piece(&units->rows[i], ranks, r);
 
 			for (int a = 0; a < narrays; a++) {
 				part[a] = arrays[a];
 				part[a].at += at * part[a].size;
 			}
-			each_block(z, part, narrays, rows->first + skip * rows->width,
-				   (left < each ? left : each) * rows->width, work, own);
-			at += each * rows->width;
+			each_block(z, part, narrays, p.first, p.count, work, own);
+			at += p.padded;
 		}
 	}
 }
@@ -90,15 +86,14 @@ static void work_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t
 					    z->scale.scale};
 	const float unscale =
 		1.0f / (z->scale.scale * (float)(z->zero->nranks * z->zero->options.accumulate));
+	const struct bb_onebit *onebit = &z->zero->config.onebit;
 	float *const wide = z->blocks[5], *const other = z->blocks[6];
+	const float times = w->how & BB_ZERO_FROM_MEAN ? (float)z->zero->nranks : 1;
 	float *master;
 
 	switch (w->action) {
 	case BB_ZERO_BEGIN: /* parameters */
 		bb_zero_initial(dtype, first, n, seen[0]);
-		break;
-	case BB_ZERO_WIDEN: /* parameters, master copy */
-		bb_adam_widen(dtype, seen[0], seen[1], n);
 		break;
 	case BB_ZERO_SUM: /* parameters */
 		z->forward += bb_zero_sum(dtype, first, n, seen[0]);
@@ -110,14 +105,13 @@ static void work_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t
 	case BB_ZERO_CLEAR: /* gradients */
 		memset(seen[0], 0, n * bb_zero_size(z));
 		break;
-	case BB_ZERO_ADD:  /* gradients, those that are added */
-	case BB_ZERO_COPY: /* that replace them */
-		bb_adam_widen(dtype, seen[0], wide, n);
-		bb_adam_widen(w->factor > 0 ? BB_FLOAT : dtype, seen[1], other, n);
+	case BB_ZERO_MOVE: /* those that are moved, their places */
+		bb_adam_widen(w->how & BB_ZERO_FROM_FP32 ? BB_FLOAT : dtype, seen[0], wide, n);
+		if (w->how & BB_ZERO_ADD)
+			bb_adam_widen(dtype, seen[1], other, n);
 		for (size_t i = 0; i < n; i++)
-			wide[i] = (w->action == BB_ZERO_ADD ? wide[i] : 0) +
-				  other[i] * (w->factor > 0 ? w->factor : 1);
-		bb_adam_narrow(dtype, wide, seen[0], n);
+			wide[i] = (w->how & BB_ZERO_ADD ? other[i] : 0) + wide[i] * times;
+		bb_adam_narrow(w->how & BB_ZERO_TO_FP32 ? BB_FLOAT : dtype, wide, seen[1], n);
 		break;
 	case BB_ZERO_INSPECT: /* gradients */
 		z->overflowed |= bb_adam_overflowed(dtype, seen[0], n);
@@ -127,23 +121,20 @@ static void work_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t
 		bb_adam_widen(dtype, seen[0], wide, n);
 		if (!bb_zero_has_master(z))
 			bb_adam_widen(dtype, seen[1], master, n);
-		if (z->zero->config.onebit.kind == BB_ONEBIT_NONE)
+		if (onebit->kind != BB_ONEBIT_NONE && !z->compressed)
+			bb_onebit_moments(onebit, unscale, wide, seen[2], seen[3], n);
+		if (onebit->kind != BB_ONEBIT_NONE)
+			bb_onebit_apply(onebit, 1, seen[2], seen[3], master, NULL, n);
+		else
 			bb_adam_step_by(z->zero->data.rate, z->taken, unscale, wide, master,
 					seen[2], seen[3], n);
-		else
-			bb_zero_onebit(&z->zero->config.onebit, unscale,
-				       z->compressed ? NULL : wide, master, seen[2], seen[3], n);
 		if (z->zero->data.bare)
 			z->unchanged +=
 				bb_zero_round(&z->zero->data, z->taken, first, n, master, seen[1]);
 		else
 			bb_adam_narrow(dtype, master, seen[1], n);
 		break;
-	case BB_ZERO_GIVE:
-	case BB_ZERO_SIGN:
-	case BB_ZERO_GET:
-	case BB_ZERO_CALL:
-	case BB_ZERO_CODE:
+	default:
 		break;
 	}
 }
@@ -151,16 +142,15 @@ static void work_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t
 /* Arrays of this rank's part of a unit, as bits. */
 enum { GRADIENTS = 1, PARAMETERS = 2, MOMENTS = 4 + 8, MASTER = 16 };
 
-/* ACTION on all blocks of this rank's parts of all units, in the arrays WHICH, in the order of the
+/* WORK on all blocks of this rank's parts of all units, in the arrays WHICH, in the order of the
    bits. */
-static void each_part(struct bb_zero_rank *z, unsigned which, enum bb_zero_action action)
+static void each_part(struct bb_zero_rank *z, unsigned which, struct bb_zero_work work)
 {
-	struct bb_zero_work work = {.action = action};
 	const size_t size = bb_zero_size(z), wide = sizeof(float);
 	const bool host = z->zero->options.offload;
 	const struct bb_zero_array all[BB_ZERO_ARRAYS] = {
 		{z->gradients.memory, size, false, false},
-		{z->parameters.memory, size, false, action == BB_ZERO_UPDATE},
+		{z->parameters.memory, size, false, work.action == BB_ZERO_UPDATE},
 		{z->moment1.memory, wide, host, true},
 		{z->moment2.memory, wide, host, true},
 		{z->master.memory, wide, host, true},
@@ -184,6 +174,45 @@ static void each_part(struct bb_zero_rank *z, unsigned which, enum bb_zero_actio
 
 /* ---- the workload ---------------------------------------------------------------------------- */
 
+/* Whether a gradient of any rank overflows, after the call that asks. */
+static bool learn_overflow(struct bb_zero_rank *z)
+{
+	int32_t flag = z->overflowed;
+
+	if (z->flag.memory)
+		copy_bytes(z, &flag, z->flag.memory, sizeof(flag));
+	return z->overflowed = flag;
+}
+
+static float *momentum_of(const struct bb_zero_rank *z, size_t unit)
+{
+	return (float *)(void *)z->moment1.memory + z->places.list[unit].at;
+}
+
+static void give_gradients(struct bb_zero_rank *z, size_t unit)
+{
+	const struct bb_zero_options *a = &z->zero->options;
+	const struct bb_coded *c = &z->exchanges[unit];
+	const size_t n = (size_t)z->zero->units.list[unit].elements;
+
+	bb_adam_widen(a->dtype, z->gradients.memory + z->places.list[unit].at * bb_zero_size(z),
+		      c->x, n);
+	memset(c->x + n, 0, (bb_coded_padded(c->form) - n) * sizeof(*c->x));
+	bb_onebit_give(&z->zero->config.onebit, 1.0f / (z->scale.scale * (float)a->accumulate),
+		       momentum_of(z, unit), c->x, n);
+}
+
+static void take_momentum(struct bb_zero_rank *z, size_t unit)
+{
+	const struct bb_zero_unit *u = &z->zero->units.list[unit];
+	const struct bb_coded *c = &z->exchanges[unit];
+
+	bb_onebit_take(&z->zero->config.onebit, z->has_peers ? c->result : c->x,
+		       momentum_of(z, unit), (size_t)u->elements);
+	if (z->has_peers)
+		bb_coded_round(c, u->first, &z->balance);
+}
+
 static void zero_compute(void *own, int rank, const struct bb_operation *o)
 {
 	struct bb_zero_rank *z = own;
@@ -192,15 +221,16 @@ static void zero_compute(void *own, int rank, const struct bb_operation *o)
 	struct bb_zero_array from = {.at = w->from, .size = size};
 	struct bb_zero_array to = {.at = w->to, .size = size, .written = true};
 	const size_t first = z->zero->units.order[0][0];
-	const struct bb_zero_place *p = &z->places.list[w->unit];
+	uint64_t padded;
 	int32_t flag;
+	bool overflowed;
 
-	/* In the queue of the collectives: it touches nothing of the others. */
-	if (w->action == BB_ZERO_CODE)
-		bb_coded_compute(&z->exchanges[w->microbatch], w->count);
+	/* In the queue of the collectives: it touches nothing of the others. A step that is skipped
+	   keeps its errors. */
+	if (w->action == BB_ZERO_CODE && !(z->compressed && z->overflowed))
+		bb_coded_compute(&z->exchanges[w->exchange], w->count);
 	if (w->action == BB_ZERO_CODE || z->status != BB_OK)
 		return;
-	flag = z->overflowed;
 	switch (w->action) {
 	case BB_ZERO_SUM:
 		if (w->unit == first && w->microbatch == 0) {
@@ -213,53 +243,48 @@ static void zero_compute(void *own, int rank, const struct bb_operation *o)
 		break;
 	case BB_ZERO_DRAW:
 		/* A bucket is padded with zeros. */
-		if (z->stage >= 2 && p->padded > z->zero->units.list[w->unit].elements)
-			each_block(z, &to, 1, 0, p->padded, work_block, &clear);
+		padded = z->places.list[w->unit].padded;
+		if (z->stage >= 2 && padded > z->zero->units.list[w->unit].elements)
+			each_block(z, &to, 1, 0, padded, work_block, &clear);
 		bb_zero_each(z, (struct bb_zero_array[]){from, to}, 2, w->unit, false, work_block,
 			     w);
 		break;
-	case BB_ZERO_WIDEN:
-		to.size = sizeof(float);
-		each_block(z, (struct bb_zero_array[]){from, to}, 2, 0, w->count, work_block, w);
-		break;
-	case BB_ZERO_COPY:
-		if (w->factor == 0) {
+	case BB_ZERO_MOVE:
+		from.size = w->how & BB_ZERO_FROM_FP32 ? sizeof(float) : size;
+		to.size = w->how & BB_ZERO_TO_FP32 ? sizeof(float) : size;
+		if (w->how)
+			each_block(z, (struct bb_zero_array[]){from, to}, 2, 0, w->count,
+				   work_block, w);
+		else
 			copy_bytes(z, w->to, w->from, w->count * size);
-			break;
-		}
-		/* fall through */
-	case BB_ZERO_ADD:
-		from.size = w->factor > 0 ? sizeof(float) : size;
-		each_block(z, (struct bb_zero_array[]){to, from}, 2, 0, w->count, work_block, w);
 		break;
 	case BB_ZERO_INSPECT:
 		z->overflowed = false;
-		each_part(z, GRADIENTS, BB_ZERO_INSPECT);
+		each_part(z, GRADIENTS, *w);
 		flag = z->overflowed;
 		if (z->flag.memory)
 			copy_bytes(z, z->flag.memory, &flag, sizeof(flag));
 		break;
-	case BB_ZERO_UPDATE: /* the flag is that of all ranks by now */
-		if (z->flag.memory)
-			copy_bytes(z, &flag, z->flag.memory, sizeof(flag));
-		z->taken += z->status == BB_OK && !flag;
-		z->flushed += flag ? 0 : z->flushing;
+	case BB_ZERO_UPDATE:
+		overflowed = learn_overflow(z);
+		z->taken += z->status == BB_OK && !overflowed;
+		z->flushed += overflowed ? 0 : z->flushing;
 		z->flushing = 0;
-		if (!flag)
+		if (!overflowed)
 			each_part(z,
 				  GRADIENTS | PARAMETERS | MOMENTS |
 					  (bb_zero_has_master(z) ? MASTER : 0),
-				  BB_ZERO_UPDATE);
+				  *w);
 		if (z->status == BB_OK)
-			bb_zero_scale_update(&z->scale, flag);
+			bb_zero_scale_update(&z->scale, overflowed);
 		break;
 	case BB_ZERO_GIVE:
-	case BB_ZERO_SIGN:
+		if (!learn_overflow(z))
+			give_gradients(z, w->unit);
+		break;
 	case BB_ZERO_GET:
-		if (z->flag.memory)
-			copy_bytes(z, &flag, z->flag.memory, sizeof(flag));
-		if (!flag)
-			bb_zero_compress(z, w);
+		if (!z->overflowed)
+			take_momentum(z, w->unit);
 		break;
 	default: /* a call, or part of another action */
 		break;
@@ -272,17 +297,13 @@ static void zero_buffers(void *own, int rank, const struct bb_operation *o, void
 	const struct bb_program *program = &z->variant.taped.program;
 	const struct bb_zero_work *w = &z->works[o->item];
 
-	if (w->action == BB_ZERO_SIGN) {
-		*in = w->from;
-		*out = w->to;
-		return;
-	}
 	if (w->action == BB_ZERO_CODE) {
-		*in = z->exchanges[w->microbatch].sent;
-		*out = z->exchanges[w->microbatch].comes;
-		return;
+		*in = z->exchanges[w->exchange].sent;
+		*out = z->exchanges[w->exchange].comes;
+	} else {
+		bb_kernel_in_place(o, z->rank % program->group_size(program, o->group), w->to, in,
+				   out);
 	}
-	bb_kernel_in_place(o, z->rank % program->group_size(program, o->group), w->to, in, out);
 }
 
 /* Add an operation in the computing queue of rank 0 to the times of its phase. */
@@ -395,10 +416,16 @@ static void set_groups(struct bb_zero_rank *z)
 					  .local = z->reduces_codes ? (int)a->qgz
 						   : z->reshard > 1 ? z->reshard
 								    : n};
-	for (size_t u = 0; u < z->zero->units.n && (z->gathers_codes || z->reduces_codes); u++)
-		for (int i = 0; i < 2; i++)
-			z->live[u].forms[i] =
-				bb_zero_coded_form(&z->zero->units, u, n, i ? z->nodes.local : 0);
+	for (size_t u = 0; u < z->zero->units.n; u++) {
+		struct bb_coded_form *const forms = z->live[u].forms;
+
+		if (z->gathers_codes)
+			forms[0] = bb_zero_coded_form(&z->zero->units, u, n, 0);
+		if (z->reduces_codes)
+			forms[1] = bb_zero_coded_form(&z->zero->units, u, n, (int)a->qgz);
+		else if (z->compressed)
+			forms[1] = bb_zero_sign_form(&z->zero->units, u, n);
+	}
 	taped->own = z;
 	taped->program.queues = a->separate ? BB_ZERO_REDUCING + 1 : BB_ZERO_REDUCING;
 	taped->program.groups = z->has_peers * (1 + a->separate);
@@ -411,7 +438,23 @@ static void set_groups(struct bb_zero_rank *z)
 		taped->program.groups += z->nodes.local;
 }
 
-bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
+/* Z goes on where OLD ended. */
+static void continue_from(struct bb_zero_rank *z, const struct bb_zero_rank *old)
+{
+	const struct bb_held *const from[] = {&old->parameters, &old->master, &old->moment1,
+					      &old->moment2};
+	const struct bb_held *const to[] = {&z->parameters, &z->master, &z->moment1, &z->moment2};
+
+	for (size_t i = 0; i < sizeof(to) / sizeof(to[0]) && z->data; i++)
+		if (to[i]->memory)
+			memcpy(to[i]->memory, from[i]->memory, to[i]->bytes);
+	z->step = old->step;
+	z->taken = old->taken;
+	z->scale = old->scale;
+}
+
+bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps,
+			    const struct bb_zero_rank *before)
 {
 	const struct bb_zero *zero = z->zero;
 	const struct bb_engine *e = bb_zero_engine(z);
@@ -461,24 +504,23 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 		bb_zero_acquire(z, BB_HOLD_PARAMETERS,
 				z->places.whole / (uint64_t)z->reshard * size, false, &z->second);
 	bb_zero_note(z, BB_ZERO_MODEL, 0);
-	if (z->compressed)
-		BB_TRY(status,
-		       bb_zero_exchange_make(&z->exchange, &zero->units, zero->nranks, &run->error),
-		       out);
 	if (z->has_peers && (z->stage > 0 || z->compressed))
 		bb_zero_acquire(z, BB_HOLD_COMMUNICATION, sizeof(int32_t), false, &z->flag);
 	bb_zero_note(z, BB_ZERO_WRAPPED, 0);
 	bb_zero_write_step(z);
 	if (bb_zero_has_master(z))
-		each_part(z, PARAMETERS | MASTER, BB_ZERO_WIDEN);
+		each_part(z, PARAMETERS | MASTER,
+			  (struct bb_zero_work){.action = BB_ZERO_MOVE, .how = BB_ZERO_TO_FP32});
 	first = z->ledger.peak;
 	/* The program of the second step: only then no array of the optimizer has memory that the
 	   step released before. */
 	bb_zero_write_step(z);
 	if (steps == 1)
 		z->ledger.peak = first;
-	status = z->status == BB_OK ? bb_taped_end(&z->variant.taped, "a step", &run->error)
-				    : z->status;
+	BB_TRY(status, z->status, out);
+	if (before)
+		continue_from(z, before);
+	status = bb_taped_end(&z->variant.taped, "a step", &run->error);
 out:
 	return status;
 }
@@ -490,7 +532,6 @@ void bb_zero_rank_close(struct bb_variant *variant)
 	bb_taped_free(&z->variant.taped);
 	bb_ledger_close(&z->ledger);
 	bb_zero_places_free(&z->places);
-	bb_zero_exchange_free(&z->exchange);
 	free(z->works);
 	free(z->moments);
 	free(z->live);

@@ -22,14 +22,6 @@
 #define REDUCTIONS (BB_ZERO_COLLECTIVES - 1) /* kind of collective; others are those of a pass */
 #define PERIOD 2048 /* elements of a pattern of zeros; arrays are multiples of their two bytes */
 
-/* Acquire BYTES for HOLDING from the ledger, unless something has failed before. */
-static void zero_hold(struct bb_zero_rank *z, enum bb_holding holding, uint64_t bytes, bool host,
-		      struct bb_held *held)
-{
-	if (z->status == BB_OK)
-		z->status = bb_ledger_acquire(&z->ledger, holding, bytes, host, held);
-}
-
 void bb_zero_acquire(struct bb_zero_rank *z, enum bb_holding holding, uint64_t bytes, bool host,
 		     struct bb_held *held)
 {
@@ -37,7 +29,8 @@ void bb_zero_acquire(struct bb_zero_rank *z, enum bb_holding holding, uint64_t b
 	const struct bb_pattern pattern = {zeros, PERIOD, sizeof(*zeros), 0};
 	const struct bb_engine *e = bb_zero_engine(z);
 
-	zero_hold(z, holding, bytes, host, held);
+	if (z->status == BB_OK)
+		z->status = bb_ledger_acquire(&z->ledger, holding, bytes, host, held);
 	if (z->status != BB_OK || !e->backend->has_data)
 		return;
 	if (host || !e->backend->gpu)
@@ -64,15 +57,14 @@ static void add_action(struct bb_zero_rank *z, struct bb_zero_work work)
 				add_work(z, work), 0, 0);
 }
 
-/* Add ACTION of COUNT elements; FACTOR as in struct bb_zero_work. */
-static void add_move(struct bb_zero_rank *z, enum bb_zero_action action, char *from, char *to,
-		     uint64_t count, float factor)
+/* Move COUNT elements; HOW: enum bb_zero_move. */
+static void add_move(struct bb_zero_rank *z, void *from, void *to, uint64_t count, unsigned how)
 {
-	add_action(z, (struct bb_zero_work){.action = action,
+	add_action(z, (struct bb_zero_work){.action = BB_ZERO_MOVE,
 					    .from = from,
 					    .to = to,
 					    .count = count,
-					    .factor = factor});
+					    .how = how});
 }
 
 /* Later computations wait for all collectives. */
@@ -124,34 +116,37 @@ static int add_call(struct bb_zero_rank *z, const struct bb_collective *collecti
 	return end_call(z, o.queue);
 }
 
-/* Exchange codes of NUMBERS, COUNT of them in the datatype, by FORM, in memory that becomes HELD.
-   KIND: of collective. Sets *EVENT to its end and returns the exchange. */
-static struct bb_coded add_exchange(struct bb_zero_rank *z, const struct bb_coded_form *form,
-				    char *numbers, uint64_t count, size_t kind,
-				    struct bb_held *held, int *event)
+/* Exchange CODED. KIND: of collective. Returns the event of its end. */
+static int add_codes(struct bb_zero_rank *z, const struct bb_coded *coded, size_t kind)
 {
 	struct bb_tape *tape = z->variant.taped.tapes;
-	struct bb_zero_work work = {
-		.action = BB_ZERO_CODE, .unit = kind, .microbatch = (int64_t)z->nexchanges};
-	struct bb_coded coded;
-
-	zero_hold(z, BB_HOLD_COMMUNICATION, bb_coded_lay_out(&coded, form, z->rank, NULL), false,
-		  held);
-	if (z->status != BB_OK)
-		return coded;
-	bb_coded_lay_out(&coded, form, z->rank, held->memory);
-	tape->failed |= !BB_ARRAY_PUT(z->exchanges, z->nexchanges, z->exchange_room, coded);
-	add_move(z, BB_ZERO_WIDEN, numbers, (char *)coded.x, count, 0);
 	const size_t item = z->nworks;
-	for (int i = 0; i < BB_CODED_STEPS * bb_coded_phases(form); i++) {
-		work.count = (uint64_t)i;
-		add_work(z, work);
-	}
+
+	tape->failed |= !BB_ARRAY_PUT(z->exchanges, z->nexchanges, z->exchange_room, *coded);
+	if (!z->has_peers)
+		return NO_EVENT;
+	for (int i = 0; i < BB_CODED_STEPS * bb_coded_phases(coded->form); i++)
+		add_work(z, (struct bb_zero_work){.action = BB_ZERO_CODE,
+						  .unit = kind,
+						  .exchange = z->nexchanges - 1,
+						  .count = (uint64_t)i});
 	bb_tape_order(tape, BB_ZERO_COMPUTING, BB_ZERO_COMMUNICATING)->work = z->phase;
-	bb_coded_write(form, tape, BB_ZERO_COMMUNICATING, z->phase, z->phase, item,
+	bb_coded_write(coded->form, tape, BB_ZERO_COMMUNICATING, z->phase, z->phase, item,
 		       z->data ? INFINITY : z->zero->memory_rate);
-	*event = end_call(z, BB_ZERO_COMMUNICATING);
-	return coded;
+	return end_call(z, BB_ZERO_COMMUNICATING);
+}
+
+/* An exchange of COUNT elements AT, by FORM in memory that becomes HELD. */
+static struct bb_coded begin_codes(struct bb_zero_rank *z, const struct bb_coded_form *form,
+				   char *at, uint64_t count, struct bb_held *held)
+{
+	struct bb_coded c;
+
+	bb_zero_acquire(z, BB_HOLD_COMMUNICATION, bb_coded_lay_out(&c, form, z->rank, NULL), false,
+			held);
+	bb_coded_lay_out(&c, form, z->rank, held->memory);
+	add_move(z, at, c.x, count, BB_ZERO_TO_FP32);
+	return c;
 }
 
 /* Add SHARE of PASS. */
@@ -188,21 +183,20 @@ static void add_gather(struct bb_zero_rank *z, size_t unit, bool backward)
 	const uint64_t ranks = (uint64_t)(second ? z->reshard : z->zero->nranks);
 	const uint64_t size = bb_zero_size(z), part = p->padded / ranks;
 
-	zero_hold(z, BB_HOLD_COMMUNICATION, p->padded * size, false, &live->parameters);
-	if (z->status != BB_OK)
-		return;
+	char *const from = second ? z->second.memory + p->at / ranks * size
+				  : z->parameters.memory + p->part_at * size;
+	struct bb_coded coded;
+
+	bb_zero_acquire(z, BB_HOLD_COMMUNICATION, p->padded * size, false, &live->parameters);
 	z->most_gathered = ++z->gathered > z->most_gathered ? z->gathered : z->most_gathered;
 	if (z->gathers_codes && !second) {
-		live->numbers = (char *)add_exchange(z, &live->forms[0],
-						     z->parameters.memory + p->part_at * size, part,
-						     z->phase, &live->codes, &live->gathered)
-					.result;
+		coded = begin_codes(z, &live->forms[0], from, part, &live->codes);
+		live->numbers = coded.result;
+		live->gathered = add_codes(z, &coded, z->phase);
 		return;
 	}
-	add_move(z, BB_ZERO_COPY,
-		 second ? z->second.memory + p->at / ranks * size
-			: z->parameters.memory + p->part_at * size,
-		 live->parameters.memory + (uint64_t)z->rank % ranks * part * size, part, 0);
+	add_move(z, from, live->parameters.memory + (uint64_t)z->rank % ranks * part * size, part,
+		 0);
 	live->gathered =
 		add_call(z, &bb_all_gather, live->parameters.memory,
 			 (struct bb_operation){.count = (size_t)part,
@@ -251,8 +245,8 @@ static void enter_unit(struct bb_zero_rank *z, struct passing *p)
 		gather_until(z, p, p->entered);
 		await_event(z, &live->gathered);
 		if (live->codes.memory)
-			add_move(z, BB_ZERO_COPY, live->numbers, live->parameters.memory,
-				 place->padded, 1);
+			add_move(z, live->numbers, live->parameters.memory, place->padded,
+				 BB_ZERO_FROM_FP32);
 		bb_ledger_release(&z->ledger, &live->codes);
 		gather_ahead(z, p, BB_ZERO_PRE);
 		work.from = live->parameters.memory;
@@ -282,7 +276,7 @@ static void leave_forward(struct bb_zero_rank *z, size_t unit)
 	const uint64_t ranks = z->reshard > 0 ? (uint64_t)z->reshard : 1, part = p->padded / ranks;
 
 	if (z->second.memory)
-		add_move(z, BB_ZERO_COPY,
+		add_move(z,
 			 z->live[unit].parameters.memory + (uint64_t)z->rank % ranks * part * size,
 			 z->second.memory + p->at / ranks * size, part, 0);
 	if (z->reshard != 1 && !z->zero->units.list[unit].kept)
@@ -296,13 +290,14 @@ static void keep_reduced(struct bb_zero_rank *z, int64_t microbatch)
 		return;
 	struct bb_zero_live *const live = &z->live[z->reducing];
 	const struct bb_zero_place *const p = &z->places.list[z->reducing];
-	/* An exchange of codes ends with the mean. */
-	const float factor = z->reduces_codes                               ? (float)z->zero->nranks
-			     : bb_zero_reduced(z) != z->zero->options.dtype ? 1
-									    : 0;
+	const unsigned how = (microbatch > 0 ? BB_ZERO_ADD : 0) |
+			     (z->reduces_codes ? BB_ZERO_FROM_FP32 | BB_ZERO_FROM_MEAN
+			      : bb_zero_reduced(z) == BB_FLOAT ? BB_ZERO_FROM_FP32
+							       : 0);
+
 	await_event(z, &live->sent);
-	add_move(z, microbatch > 0 ? BB_ZERO_ADD : BB_ZERO_COPY, live->reduced,
-		 z->gradients.memory + p->part_at * bb_zero_size(z), p->part, factor);
+	add_move(z, live->reduced, z->gradients.memory + p->part_at * bb_zero_size(z), p->part,
+		 how);
 	bb_ledger_release(&z->ledger, &live->bucket);
 	z->reducing = NO_UNIT;
 }
@@ -314,21 +309,22 @@ static void leave_backward(struct bb_zero_rank *z, size_t unit, int64_t microbat
 	const enum bb_dtype dtype = bb_zero_reduced(z);
 	struct bb_zero_live *live = &z->live[unit];
 	struct bb_held bucket = live->bucket;
+	struct bb_coded coded;
 
 	keep_reduced(z, microbatch);
 	free_gathered(z, unit);
 	if (z->reduces_codes) {
-		live->reduced = (char *)add_exchange(z, &live->forms[1], bucket.memory, p->padded,
-						     REDUCTIONS, &live->bucket, &live->sent)
-					.sum;
+		coded = begin_codes(z, &live->forms[1], bucket.memory, p->padded, &live->bucket);
+		live->reduced = coded.sum;
+		live->sent = add_codes(z, &coded, REDUCTIONS);
 		bb_ledger_release(&z->ledger, &bucket);
 		z->reducing = unit;
 		return;
 	}
 	if (z->stage >= 2 && dtype != z->zero->options.dtype) {
-		zero_hold(z, BB_HOLD_COMMUNICATION, p->padded * bb_dtype_size(dtype), false,
-			  &live->bucket);
-		add_move(z, BB_ZERO_WIDEN, bucket.memory, live->bucket.memory, p->padded, 0);
+		bb_zero_acquire(z, BB_HOLD_COMMUNICATION, p->padded * bb_dtype_size(dtype), false,
+				&live->bucket);
+		add_move(z, bucket.memory, live->bucket.memory, p->padded, BB_ZERO_TO_FP32);
 		bb_ledger_release(&z->ledger, &bucket);
 	}
 	live->reduced = live->bucket.memory + p->mine * bb_dtype_size(dtype);
@@ -377,29 +373,48 @@ static void write_pass(struct bb_zero_rank *z, bool backward, int64_t microbatch
 	}
 }
 
-/* The exchange of signs, unit by unit. */
-static void write_exchange(struct bb_zero_rank *z)
+/* Lay out the exchange of signs of unit U in memory that all units share, but for the errors from
+ *FIRST on, which move on. Returns the bytes of that memory. */
+static size_t lay_out_signs(const struct bb_zero_rank *z, size_t u, size_t *first,
+			    struct bb_coded *c)
 {
-	struct bb_tape *tape = z->variant.taped.tapes;
+	const struct bb_coded_form *const form = &z->live[u].forms[1];
+	struct bb_coded_form rest = *form;
+
+	rest.feedback = false;
+	const size_t bytes = bb_coded_lay_out(c, &rest, z->rank, z->codes.memory);
+	c->form = form;
+	c->error = z->errors.memory ? (float *)(void *)z->errors.memory + *first : NULL;
+	*first += bb_coded_padded(form) + bb_coded_chunk(form);
+	return bytes;
+}
+
+/* Acquire the memory of the exchange of signs. */
+static void hold_signs(struct bb_zero_rank *z)
+{
+	size_t errors = 0, most = 0;
+	struct bb_coded c;
+
+	for (size_t u = 0; u < z->zero->units.n; u++) {
+		const size_t bytes = lay_out_signs(z, u, &errors, &c);
+
+		most = bytes > most ? bytes : most;
+	}
+	bb_zero_acquire(z, BB_HOLD_OPTIMIZER, errors * sizeof(float), false, &z->errors);
+	bb_zero_acquire(z, BB_HOLD_COMMUNICATION, most, false, &z->codes);
+}
+
+/* The exchange of signs, unit by unit. */
+static void exchange_signs(struct bb_zero_rank *z)
+{
+	size_t errors = 0;
+	struct bb_coded c;
 
 	for (size_t u = 0; u < z->zero->units.n && z->status == BB_OK; u++) {
-		const struct bb_coded c = bb_zero_coded(z, u);
-		struct bb_zero_work work = {.action = BB_ZERO_GIVE, .unit = u};
-
-		add_action(z, work);
-		work = (struct bb_zero_work){
-			.action = BB_ZERO_SIGN, .unit = u, .from = c.sent, .to = c.comes};
-		const size_t first = z->nworks;
-		for (int phases = bb_coded_phases(c.form);
-		     work.microbatch < BB_CODED_STEPS * phases && z->has_peers; work.microbatch++)
-			add_work(z, work);
-		if (z->has_peers) {
-			bb_tape_order(tape, BB_ZERO_COMPUTING, BB_ZERO_COMMUNICATING)->work =
-				z->phase;
-			bb_coded_write(c.form, tape, BB_ZERO_COMMUNICATING, z->phase, z->phase,
-				       first, z->data ? INFINITY : z->zero->memory_rate);
-			add_wait(z);
-		}
+		lay_out_signs(z, u, &errors, &c);
+		add_action(z, (struct bb_zero_work){.action = BB_ZERO_GIVE, .unit = u});
+		add_codes(z, &c, REDUCTIONS);
+		add_wait(z);
 		add_action(z, (struct bb_zero_work){.action = BB_ZERO_GET, .unit = u});
 	}
 }
@@ -429,18 +444,12 @@ void bb_zero_write_step(struct bb_zero_rank *z)
 	bb_zero_note(z, BB_ZERO_BEFORE, 0);
 	/* The states of the optimizer are allocated in the first step. */
 	if (!z->moment1.memory) {
-		if (bb_zero_has_master(z)) {
+		if (bb_zero_has_master(z))
 			bb_zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->master);
-		}
 		bb_zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment1);
 		bb_zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment2);
-		if (z->compressed) {
-			bb_zero_acquire(z, BB_HOLD_OPTIMIZER,
-					z->exchange.errors[z->zero->units.n] * sizeof(float), false,
-					&z->errors);
-			bb_zero_acquire(z, BB_HOLD_COMMUNICATION, z->exchange.bytes, false,
-					&z->codes);
-		}
+		if (z->compressed)
+			hold_signs(z);
 	}
 	add_action(z, (struct bb_zero_work){.action = BB_ZERO_INSPECT});
 	if (z->stage > 0 || z->compressed) {
@@ -450,7 +459,7 @@ void bb_zero_write_step(struct bb_zero_rank *z)
 	}
 	if (z->compressed) {
 		z->phase = BB_ZERO_IN_GATHER;
-		write_exchange(z);
+		exchange_signs(z);
 		z->phase = BB_ZERO_IN_OPTIMIZER;
 	}
 	add_action(z, (struct bb_zero_work){.action = BB_ZERO_UPDATE});

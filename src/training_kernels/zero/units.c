@@ -1,7 +1,6 @@
 #include "training_kernels/zero/units.h"
 
 #include "models/memory/training.h"
-#include "models/units.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,32 +18,25 @@ static bb_status make_units(struct bb_zero_units *units, size_t n, size_t rows, 
 	return BB_OK;
 }
 
-/* A pass through units, which enters those around others first. */
-struct entering {
-	const struct bb_zero_unit *list;
-	bool backward;
-};
-
-static int compare_entered(const void *a, const void *b, void *own)
+/* Whether a pass enters U before V; units around others come first. */
+static bool enters_before(const struct bb_zero_unit *u, const struct bb_zero_unit *v, bool backward)
 {
-	const struct entering *e = own;
-	const struct bb_zero_unit *u = &e->list[*(const size_t *)a];
-	const struct bb_zero_unit *v = &e->list[*(const size_t *)b];
-	const int enters = (u->enter > v->enter) - (u->enter < v->enter);
-	const int leaves = (u->leave < v->leave) - (u->leave > v->leave);
-	const int first = e->backward ? leaves : enters, second = e->backward ? enters : leaves;
+	const bool earlier = u->enter<v->enter, outlasts = u->leave> v->leave;
 
-	return first ? first : second ? second : u < v ? -1 : u > v;
+	return backward ? outlasts || (u->leave == v->leave && earlier)
+			: earlier || (u->enter == v->enter && outlasts);
 }
 
 static void order_units(struct bb_zero_units *units)
 {
 	for (int pass = 0; pass < 2; pass++) {
-		struct entering entering = {units->list, pass == 1};
+		size_t *const order = units->order[pass];
 
-		for (size_t u = 0; u < units->n; u++)
-			units->order[pass][u] = u;
-		qsort_r(units->order[pass], units->n, sizeof(size_t), compare_entered, &entering);
+		for (size_t u = 0, at; u < units->n; order[at] = u++)
+			for (at = u; at > 0 && enters_before(&units->list[u],
+							     &units->list[order[at - 1]], pass);
+			     at--)
+				order[at] = order[at - 1];
 	}
 }
 
@@ -174,6 +166,17 @@ void bb_zero_units_free(struct bb_zero_units *units)
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
+struct bb_zero_piece bb_zero_piece(const struct bb_zero_rows *rows, uint64_t ranks, uint64_t rank)
+{
+	const uint64_t each = bb_partition(rows->rows, ranks);
+	const uint64_t skip = rank * each < rows->rows ? rank * each : rows->rows;
+	const uint64_t left = rows->rows - skip;
+
+	return (struct bb_zero_piece){rows->first + skip * rows->width,
+				      (left < each ? left : each) * rows->width,
+				      each * rows->width};
+}
+
 uint64_t bb_zero_part(const struct bb_zero_units *units, size_t u, uint64_t ranks)
 {
 	const struct bb_zero_unit *unit = &units->list[u];
@@ -181,7 +184,7 @@ uint64_t bb_zero_part(const struct bb_zero_units *units, size_t u, uint64_t rank
 	uint64_t part = 0;
 
 	for (size_t i = unit->rows; i < unit->rows + unit->nrows; i++)
-		part += bb_units_padded(units->rows[i].rows, units->rows[i].width, ranks) / ranks;
+		part += bb_zero_piece(&units->rows[i], ranks, 0).padded;
 	return bb_partition(part, multiple) * multiple;
 }
 
@@ -210,6 +213,37 @@ void bb_zero_places_free(struct bb_zero_places *places)
 {
 	free(places->list);
 	*places = (struct bb_zero_places){0};
+}
+
+/* ---- codes --------------------------------------------------------------------------------- */
+
+struct bb_coded_form bb_zero_coded_form(const struct bb_zero_units *units, size_t u, int nranks,
+					int local)
+{
+	const size_t part = (size_t)bb_zero_part(units, u, (uint64_t)nranks);
+
+	return (struct bb_coded_form){
+		.scheme = &bb_coded_schemes[local ? BB_CODED_TWO_HOPS : BB_CODED_ALLTOALL],
+		.coding = bb_coding_named(local ? "ds-int4" : "ds-int8"),
+		.block = part / bb_coding_qwz_blocks(part),
+		.count = part * (size_t)nranks,
+		.nranks = nranks,
+		.local = local,
+		.only_gathers = !local,
+		.only_reduces = local,
+	};
+}
+
+struct bb_coded_form bb_zero_sign_form(const struct bb_zero_units *units, size_t u, int nranks)
+{
+	return (struct bb_coded_form){
+		.scheme = &bb_coded_schemes[BB_CODED_ALLTOALL],
+		.coding = bb_coding_named("sign"),
+		.count = (size_t)units->list[u].elements,
+		.nranks = nranks,
+		.local = nranks,
+		.feedback = true,
+	};
 }
 
 /* ---- time of a pass ------------------------------------------------------------------------ */

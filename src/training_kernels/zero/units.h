@@ -1,12 +1,13 @@
 /*
  * units.h - what ZeRO reduces, gathers and frees as one: units of a model, the runs of the passes
- * through them, their places in the arrays of a rank, and the duration of a pass.
+ * through them, their places in the arrays of a rank, their codes, and the duration of a pass.
  *
  * Elements of a model are numbered unit by unit.
  */
 #pragma once
 
-#include "models/model.h"
+#include "models/units.h"
+#include "training_kernels/kernel/coded.h"
 
 #define BB_ZERO_SIZE_UNITS 32 /* of a bare number of parameters */
 
@@ -15,7 +16,7 @@
 enum bb_zero_division { BB_ZERO_BY_LAYER, BB_ZERO_BY_BLOCK, BB_ZERO_BY_SIZE };
 
 /* What is padded so that ranks have equal parts: a unit, one flat vector, as in ZeRO and FSDP1; or
-   each parameter, by its rows, as in FSDP2. */
+   each parameter, by its rows, as in FSDP2 (torch/distributed/fsdp/_fully_shard/_fsdp_param.py). */
 enum bb_zero_padding { BB_ZERO_FLAT, BB_ZERO_PARAMETER };
 
 /* ROWS of WIDTH elements from FIRST on, divided among ranks by rows: a tensor, or a flat unit. */
@@ -75,6 +76,12 @@ struct bb_zero_places {
 	uint64_t whole, divided;    /* elements of the arrays */
 };
 
+/* The elements of ROWS that RANK of RANKS has: COUNT from FIRST on, padded to PADDED. */
+struct bb_zero_piece {
+	uint64_t first, count, padded;
+};
+struct bb_zero_piece bb_zero_piece(const struct bb_zero_rows *rows, uint64_t ranks, uint64_t rank);
+
 /* Elements of unit U that each of RANKS has, with padding. */
 uint64_t bb_zero_part(const struct bb_zero_units *units, size_t u, uint64_t ranks);
 /* Places of UNITS on RANK of NRANKS under STAGE. BB_EINTERNAL without memory. */
@@ -82,6 +89,19 @@ BB_MUST bb_status bb_zero_places_make(struct bb_zero_places *places,
 				      const struct bb_zero_units *units, int stage, int nranks,
 				      int rank, struct bb_error *error);
 void bb_zero_places_free(struct bb_zero_places *places);
+
+/* ---- codes --------------------------------------------------------------------------------- */
+
+/*
+ * The exchange of unit U of UNITS among NRANKS by stage 3 of ZeRO++ (arXiv 2306.10209;
+ * deepspeed/runtime/zero, DeepSpeed 0.19), in blocks of qwZ for the part of a rank
+ * (bb_coding_qwz_blocks). LOCAL 0: parameters in int8, gathered (qwZ); else the ranks of a node, of
+ * gradients in int4, reduced in nodes and across (qgZ).
+ */
+struct bb_coded_form bb_zero_coded_form(const struct bb_zero_units *units, size_t u, int nranks,
+					int local);
+/* That of signs by DeepSpeed's 1-bit optimizers after their warm-up, with error memory. */
+struct bb_coded_form bb_zero_sign_form(const struct bb_zero_units *units, size_t u, int nranks);
 
 /* ---- time of a pass ------------------------------------------------------------------------ */
 

@@ -354,9 +354,12 @@ static bb_status verify_stage(struct zero_sweep *s, struct zero_stage *m)
 	if (s->has_reference && z->zero->config.onebit.kind == BB_ONEBIT_NONE)
 		sums[0] += (sums[2] != reference->unchanged) + (sums[3] != reference->flushed);
 	if (s->compressed) {
-		const struct bb_coded_balance balance = bb_zero_rank_balance(z);
+		struct bb_coded_balance balance = z->balance;
 		bool broken;
 
+		for (size_t u = 0; u < z->zero->units.n && z->has_peers; u++)
+			balance.open +=
+				bb_coded_errors(&z->exchanges[u], z->zero->units.list[u].first);
 		BB_TRY(status, bb_kernel_settle(e, &balance, s->zero->nranks, &m->gap, &broken),
 		       out);
 		/* Without a reference the balance alone is checked. */
@@ -605,7 +608,7 @@ static bb_status rehearse(struct zero_sweep *s, const char *what)
 	small.units.multiple = s->zero->units.multiple;
 	small.data.elements = small.units.elements;
 	zero_rank_set(&z, s, &small);
-	BB_TRY(status, bb_zero_rank_open(&z, 1), out);
+	BB_TRY(status, bb_zero_rank_open(&z, 1, NULL), out);
 	/* If it cannot run, the stage itself reports that. */
 	if (!s->zero->alone) {
 		bb_zero_rank_trial(&z, &trial);
@@ -655,9 +658,7 @@ static bb_status zero_write(struct bb_variant *variant, struct bb_trial *trial,
 		BB_TRY(status, measure_system(s, &m->system_before), out);
 	}
 	zero_rank_set(&m->z, s, zero);
-	BB_TRY(status, bb_zero_rank_open(&m->z, s->steps), out);
-	if (s->compressed)
-		bb_zero_rank_continue(&m->z, s->before);
+	BB_TRY(status, bb_zero_rank_open(&m->z, s->steps, s->compressed ? s->before : NULL), out);
 	bb_zero_rank_trial(&m->z, trial);
 	trial->steps = (size_t)(s->steps - warm);
 	trial->warm = (size_t)warm;

@@ -4,11 +4,10 @@
  *
  *   zero.c           options, records, plan, and the experiment: stage by stage, timed and verified
  *   ledger.c         accounted memory
- *   units.c          units of a model, their places on a rank, time of a pass
+ *   units.c          units of a model, their places on a rank, their codes, time of a pass
  *   data.c           parameters, gradients, reference
  *   settings.c       what options request
- *   compressed.c     compressed steps of 1-bit optimizers
- *   coding.c         codes of ZeRO++, exchanged and in the reference
+ *   coding.c         codes of ZeRO++ in the reference
  *   step.c           a step of a rank under a stage, as a program, and its memory
  *   rank.c           what the rank computes, and how it opens
  *   formula.c        bytes and times by formulas
@@ -365,38 +364,44 @@ enum bb_zero_phase {
 /* What is done with elements. */
 enum bb_zero_action {
 	BB_ZERO_BEGIN,   /* make the initial parameters */
-	BB_ZERO_WIDEN,   /* make the master copy of the parameters */
 	BB_ZERO_CLEAR,   /* fill with zeros */
 	BB_ZERO_SUM,     /* add up the parameters of a unit: its forward pass */
 	BB_ZERO_DRAW,    /* make the gradients of a unit */
-	BB_ZERO_ADD,     /* add this rank's part of a reduced unit to its gradients */
-	BB_ZERO_COPY,    /* copy this rank's part of a unit */
+	BB_ZERO_MOVE,    /* copy elements */
 	BB_ZERO_INSPECT, /* look for gradients that overflow */
 	BB_ZERO_UPDATE,  /* the optimizer, unless they do */
 	BB_ZERO_GIVE,    /* what a unit gives to the exchange of signs */
-	BB_ZERO_SIGN,    /* an item of that, number MICROBATCH */
 	BB_ZERO_GET,     /* the momentum of a unit, from its result */
 	BB_ZERO_CALL,    /* a collective on TO */
-	BB_ZERO_CODE /* a step of an exchange of codes, whose number is the microbatch; of it and
-			of a call the unit is the kind of collective */
+	BB_ZERO_CODE     /* a step of an exchange of codes */
+};
+
+/* How elements are moved; 0: bytes of the datatype. */
+enum bb_zero_move {
+	BB_ZERO_FROM_FP32 = 1,
+	BB_ZERO_TO_FP32 = 2,
+	BB_ZERO_ADD = 4,      /* to those that are there */
+	BB_ZERO_FROM_MEAN = 8 /* of all ranks, to their sum */
 };
 
 /* What an operation does: the item is its number. */
 struct bb_zero_work {
 	enum bb_zero_action action;
-	size_t unit;
+	size_t unit; /* CALL, CODE: kind of collective */
 	int64_t microbatch;
-	char *from, *to;
-	uint64_t count; /* WIDEN, CLEAR, ADD, COPY: elements; CODE: step of the exchange */
-	float factor;   /* COPY, ADD: of FROM in fp32; 0: FROM is in the datatype */
+	void *from, *to;
+	uint64_t count;  /* MOVE: elements; CODE: step of the exchange */
+	unsigned how;    /* MOVE: enum bb_zero_move */
+	size_t exchange; /* CODE: its number */
 };
 
 /* Memory of a unit that is used. */
 struct bb_zero_live {
 	struct bb_held parameters, bucket; /* stage 3: gathered; stages 2 and 3: gradients */
 	struct bb_held codes;              /* of gathers and their numbers */
-	struct bb_coded_form forms[2];     /* of gathers and reductions with codes */
-	char *numbers, *reduced;           /* fp32: decoded parameters; this rank's gradients */
+	struct bb_coded_form forms[2];     /* of gathers and reductions with codes, or signs */
+	float *numbers;                    /* decoded parameters */
+	void *reduced;                     /* this rank's gradients */
 	int gathered, sent;                /* events of collectives that nothing has awaited, or
 						 BB_ZERO_NO_EVENT */
 };
@@ -427,8 +432,7 @@ struct bb_zero_rank {
 
 	/* Compressed steps of a 1-bit optimizer. */
 	bool compressed;
-	struct bb_zero_exchange exchange;
-	struct bb_held codes, errors; /* its memory */
+	struct bb_held codes, errors; /* of the exchange of signs */
 	struct bb_coded_balance balance;
 
 	/* What is written. */
@@ -437,7 +441,7 @@ struct bb_zero_rank {
 	size_t gathered, most_gathered; /* units, now and at most */
 	struct bb_zero_work *works;
 	size_t nworks, work_room;
-	struct bb_coded *exchanges;
+	struct bb_coded *exchanges; /* of codes; of signs [unit] */
 	size_t nexchanges, exchange_room;
 	enum bb_zero_phase phase;
 	struct bb_zero_moment *moments; /* of the first step */
@@ -501,19 +505,13 @@ void bb_zero_write_step(struct bb_zero_rank *z);
 
 /*
  * Allocate the parameters of Z, of which only the variant's kernel, zero, blocks, stage, rank
- * and compressed are set, and write the program of its steps, of which there will be STEPS. The
- * caller calls bb_zero_rank_close whatever is returned.
+ * and compressed are set, and write the program of its steps, of which there will be STEPS. It goes
+ * on where BEFORE ended, whose steps are not compressed; NULL: it begins. The caller calls
+ * bb_zero_rank_close whatever is returned.
  */
-BB_MUST bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps);
+BB_MUST bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps,
+				    const struct bb_zero_rank *before);
 void bb_zero_rank_close(struct bb_variant *variant); /* of Z; zeroed or closed: no-op */
-/* Z goes on where OLD ended, which is equal but for the program. */
-void bb_zero_rank_continue(struct bb_zero_rank *z, const struct bb_zero_rank *old);
-/* Do W, of action GIVE, SIGN or GET. The CPU can access Z's memory. */
-void bb_zero_compress(struct bb_zero_rank *z, const struct bb_zero_work *w);
-/* The exchange of unit U. */
-struct bb_coded bb_zero_coded(const struct bb_zero_rank *z, size_t u);
-/* What is open in Z's balance, with the errors in memory. */
-struct bb_coded_balance bb_zero_rank_balance(const struct bb_zero_rank *z);
 
 /* TRIAL = that of Z's program, of BB_TIMING_STEPS, without name, steps and stepped. It sets
    tmp_bytes and wire before its first step. */
