@@ -102,7 +102,7 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 	for (int i = 0; i < BB_CATEGORIES; i++) {
 		const bool known = i < BB_NEED_ACTIVATIONS || bb_training_has_activations(t);
 
-		if (i == BB_NEED_ERRORS && !t->recipe.optimizer->coded)
+		if (i == BB_NEED_ERRORS && !t->recipe.optimizer->onebit)
 			continue;
 		snprintf(key, sizeof(key), "%s_bytes", bb_category_words[i]);
 		bb_job_add_known(&job->json, key, known, need->bytes[i]);

@@ -28,7 +28,7 @@ bb_status bb_calculate_zero(struct job *job)
 			       "--optimizer %s needs rows and columns of tensors, but ZeRO divides "
 			       "flat arrays; give another optimizer",
 			       recipe.optimizer->name);
-	if (recipe.optimizer->coded)
+	if (recipe.optimizer->onebit)
 		return bb_fail(job->error, BB_EUSAGE,
 			       "--optimizer %s: DeepSpeed refuses it with ZeRO; model_memory train "
 			       "has its memory",

@@ -10,7 +10,7 @@
 
 /* -1 (0 for the last three): missing or "auto", which leaves the value to the command line. */
 struct bb_ds_config {
-	int zero;               /* zero_optimization.stage */
+	int64_t zero;           /* zero_optimization.stage */
 	int offload;            /* enum bb_offload; .offload_optimizer, .offload_param */
 	int precision;          /* enum bb_precision_index; fp16.enabled, bf16.enabled; else fp32 */
 	int optimizer;          /* enum bb_optimizer_index; optimizer.type */

@@ -1,30 +1,45 @@
 #include "models/memory/onebit.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 #define CODED 0.0625 /* a sign in place of the 16 bits of a gradient */
 
+#define AT(name) offsetof(struct bb_onebit, name)
+#define FROZEN (1u << BB_ONEBIT_ADAM | 1u << BB_ONEBIT_LAMB)
+#define LAMB (1u << BB_ONEBIT_LAMB)
+#define ZERO_ONE (1u << BB_ONEBIT_ZERO_ONE)
+#define ALL (FROZEN | ZERO_ONE)
+#define MOST 0x1p32
+
+const struct bb_onebit_parameter bb_onebit_parameters[] = {
+	{"lr", ALL, AT(lr), 1e-3, 0, HUGE_VAL, false},
+	{"betas[0]", 0, AT(beta1), 0.9, 0, 1, false},
+	{"betas[1]", 0, AT(beta2), 0.999, 0, 1, false},
+	{"eps", ALL, AT(eps), 1e-8, 0, HUGE_VAL, false},
+	{"weight_decay", ALL, AT(weight_decay), 0, 0, HUGE_VAL, false},
+	{"freeze_step", FROZEN, AT(freeze_step), 100000, 0, MOST, true},
+	{"var_freeze_step", ZERO_ONE, AT(freeze_step), 100000, 0, MOST, true},
+	{"var_update_scaler", ZERO_ONE, AT(var_update_scaler), 16, 1, MOST, true},
+	/* As DeepSpeed has it; 32768 may have been meant. */
+	{"local_step_scaler", ZERO_ONE, AT(local_step_scaler), 32678, 1, MOST, true},
+	{"local_step_clipper", ZERO_ONE, AT(local_step_clipper), 16, 1, MOST, true},
+	{"coeff_beta", LAMB, AT(coeff_beta), 0.9, 0, 1, false},
+	{"factor_max", LAMB, AT(factor_max), 4, 0, HUGE_VAL, false},
+	{"factor_min", LAMB, AT(factor_min), 0.5, 0, HUGE_VAL, false},
+	{"factor_threshold", LAMB, AT(factor_threshold), 0.1, 0, 1, false},
+	{"max_coeff", LAMB, AT(max_coeff), 10, 0, HUGE_VAL, false},
+	{"min_coeff", LAMB, AT(min_coeff), 0.01, 0, HUGE_VAL, false},
+	{.name = NULL},
+};
+
 struct bb_onebit bb_onebit_of(enum bb_onebit_kind kind)
 {
-	return (struct bb_onebit){
-		.kind = kind,
-		.lr = 1e-3,
-		.beta1 = 0.9,
-		.beta2 = 0.999,
-		.eps = 1e-8,
-		.freeze_step = 100000,
-		.var_update_scaler = 16,
-		.local_step_scaler = 32678, /* as DeepSpeed has it; 32768 may have been meant */
-		.local_step_clipper = 16,
-		.coeff_beta = 0.9,
-		.factor_max = 4,
-		.factor_min = 0.5,
-		.factor_threshold = 0.1,
-		.max_coeff = 10,
-		.min_coeff = 0.01,
-	};
+	struct bb_onebit o = {.kind = kind};
+
+	for (const struct bb_onebit_parameter *p = bb_onebit_parameters; p->name; p++)
+		memcpy((char *)&o + p->at, &p->otherwise, sizeof(p->otherwise));
+	return o;
 }
 
 /* ---- the schedule ---------------------------------------------------------------------------- */

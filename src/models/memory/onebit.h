@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,17 @@ struct bb_onebit {
 };
 
 struct bb_onebit bb_onebit_of(enum bb_onebit_kind kind);
+
+/* A number among the parameters: the signatures of OnebitAdam, ZeroOneAdam and OnebitLamb. */
+struct bb_onebit_parameter {
+	const char *name;
+	unsigned kinds; /* bit KIND: the optimizer has it; 0: it is part of another parameter */
+	size_t at;      /* of a double in struct bb_onebit */
+	double otherwise, min, max;
+	bool whole;
+};
+
+extern const struct bb_onebit_parameter bb_onebit_parameters[]; /* ends with a name of NULL */
 
 /* ---- the schedule ---------------------------------------------------------------------------- */
 

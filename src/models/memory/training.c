@@ -55,9 +55,9 @@ const struct bb_optimizer bb_optimizers[] = {
 	[BB_ADAMW_8BIT] = {"adamw-8bit", 2, 1, false},
 	[BB_SGD] = {"sgd", 1, 0, false},
 	[BB_ADAFACTOR] = {"adafactor", 0, 0, true},
-	[BB_ADAM_1BIT] = {"onebit-adam", 2, 0, .coded = true},
-	[BB_ADAM_0_1] = {"zero-one-adam", 3, 0, .coded = true},
-	[BB_LAMB_1BIT] = {"onebit-lamb", 3, 0, .coded = true},
+	[BB_ADAM_1BIT] = {"onebit-adam", 2, 0, .onebit = BB_ONEBIT_ADAM},
+	[BB_ADAM_0_1] = {"zero-one-adam", 3, 0, .onebit = BB_ONEBIT_ZERO_ONE},
+	[BB_LAMB_1BIT] = {"onebit-lamb", 3, 0, .onebit = BB_ONEBIT_LAMB},
 	{.name = NULL},
 };
 
@@ -102,13 +102,12 @@ struct bb_states bb_states_of_rank(const struct bb_recipe *recipe, uint64_t elem
 
 uint64_t bb_error_bytes(const struct bb_recipe *recipe, uint64_t elements, uint64_t ranks)
 {
-	const uint64_t eights = ranks % 8 == 0   ? ranks
-				: ranks % 4 == 0 ? 2 * ranks
-				: ranks % 2 == 0 ? 4 * ranks
-						 : 8 * ranks; /* lcm(ranks, 8) */
-	const uint64_t part = eights * bb_partition(elements, ranks * eights);
+	uint64_t eights = ranks; /* lcm(ranks, 8) */
 
-	return recipe->optimizer->coded ? FP32 * (ranks + 1) * part : 0;
+	while (eights % 8)
+		eights *= 2;
+	const uint64_t part = eights * bb_partition(elements, ranks * eights);
+	return recipe->optimizer->onebit ? FP32 * (ranks + 1) * part : 0;
 }
 
 uint64_t bb_factored_elements(uint64_t rows, uint64_t columns)
@@ -415,7 +414,7 @@ bb_status bb_training_check(const struct bb_training *t, struct bb_error *error)
 			       "--optimizer %s: needs rows and columns of tensors, but --zero %d "
 			       "divides flat arrays; give --zero 0",
 			       optimizer->name, t->zero);
-	if (optimizer->coded && t->zero > 0)
+	if (optimizer->onebit && t->zero > 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "--optimizer %s: ranks exchange all of the momentum, which --zero "
 			       "%d divides; DeepSpeed refuses it with ZeRO, too: give --zero 0",

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "models/memory/onebit.h"
 #include "models/model.h"
 
 /* ---- states ---------------------------------------------------------------------------------- */
@@ -43,7 +44,7 @@ struct bb_optimizer {
 	unsigned moments; /* of each parameter */
 	unsigned moment;  /* bytes of one; 0: that of the precision */
 	bool factored;    /* one more moment, kept as sums of the rows and columns of a matrix */
-	bool coded;       /* exchanges signs (onebit.h) and remembers what they lose */
+	enum bb_onebit_kind onebit; /* exchanges signs and remembers what they lose */
 };
 
 /* Indices of bb_precisions and bb_optimizers. */
