@@ -132,21 +132,22 @@ void bb_onebit_apply(const struct bb_onebit *o, float coefficient, const float *
 	}
 }
 
-void bb_onebit_undo(const struct bb_onebit *o, const float *v, float *p, float *sum, size_t n)
+void bb_onebit_undo(const struct bb_onebit *o, const float *v, float *p, float *sum, float *x,
+		    size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		p[i] -= sum[i];
-		sum[i] *= sqrtf(v[i]) + (float)o->eps;
+		x[i] = sum[i] * (sqrtf(v[i]) + (float)o->eps);
+		sum[i] = 0;
 	}
 }
 
-void bb_onebit_redo(const struct bb_onebit *o, float rates, const float *v, float *m, float *p,
-		    float *sum, size_t n)
+void bb_onebit_redo(const struct bb_onebit *o, float rates, const float *mean, const float *v,
+		    float *m, float *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		m[i] = -sum[i] / rates;
-		p[i] += sum[i] / (sqrtf(v[i]) + (float)o->eps);
-		sum[i] = 0;
+		m[i] = -mean[i] / rates;
+		p[i] += mean[i] / (sqrtf(v[i]) + (float)o->eps);
 	}
 }
 
@@ -155,25 +156,36 @@ void bb_onebit_redo(const struct bb_onebit *o, float rates, const float *v, floa
 void bb_onebit_scales(const float *m, const size_t *lengths, size_t n, float *scales)
 {
 	double mean = 0;
+	float *scale = scales;
 
 	for (size_t t = 0; t < n; t++) {
 		double sum = 0;
 
+		for (size_t i = 0; i < lengths[t]; i++, m++)
+			sum += (double)*m * *m;
+		const float own = (float)sqrt(sum / (double)lengths[t]);
+		mean += own / (double)n;
 		for (size_t i = 0; i < lengths[t]; i++)
-			sum += (double)m[i] * m[i];
-		m += lengths[t];
-		scales[t] = (float)sqrt(sum / (double)lengths[t]);
-		mean += scales[t] / (double)n;
+			*scale++ = own;
 	}
-	for (size_t t = 0; t < n; t++)
-		scales[t] = scales[t] > 0 ? (float)mean / scales[t] : 1;
+	for (float *s = scales; s < scale; s++)
+		*s = *s > 0 ? (float)mean / *s : 1;
 }
 
-double bb_onebit_trust(const struct bb_onebit *o, double parameters, double update, double *frozen)
+double bb_onebit_trust(const struct bb_onebit *o, const float *m, const float *v, const float *p,
+		       size_t n, double *frozen)
 {
-	if (parameters == 0 || update == 0)
+	double weights = 0, updates = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const double update = m[i] / (sqrt(v[i]) + o->eps) + o->weight_decay * p[i];
+
+		weights += (double)p[i] * p[i];
+		updates += update * update;
+	}
+	if (weights == 0 || updates == 0)
 		return 1;
-	const double trust = fmax(o->min_coeff, fmin(o->max_coeff, parameters / update));
+	const double trust = fmax(o->min_coeff, fmin(o->max_coeff, sqrt(weights) / sqrt(updates)));
 
 	if (trust != 1)
 		*frozen = o->coeff_beta * *frozen + (1 - o->coeff_beta) * trust;

@@ -86,25 +86,25 @@ void bb_onebit_take(const struct bb_onebit *settings, const float *mean, float *
 void bb_onebit_apply(const struct bb_onebit *settings, float coefficient, const float *m,
 		     const float *v, float *p, float *sum, size_t n);
 
-/* 0/1 Adam, before SUM is exchanged: p -= SUM, SUM *= √v + ε; and after it, with the sum of
-   learning rates since the last exchange: m = -SUM / RATES, p += SUM / (√v + ε), SUM = 0. */
+/* 0/1 Adam, which exchanges X = SUM (√v + ε), where p -= SUM and SUM = 0; and after it, with the
+   sum of learning rates since the last exchange: m = -MEAN / RATES, p += MEAN / (√v + ε). */
 void bb_onebit_undo(const struct bb_onebit *settings, const float *v, float *p, float *sum,
-		    size_t n);
-void bb_onebit_redo(const struct bb_onebit *settings, float rates, const float *v, float *m,
-		    float *p, float *sum, size_t n);
+		    float *x, size_t n);
+void bb_onebit_redo(const struct bb_onebit *settings, float rates, const float *mean,
+		    const float *v, float *m, float *p, size_t n);
 
 /* ---- 1-bit LAMB ------------------------------------------------------------------------------ */
 
-/* SCALES[tensor] of the N momenta of a fused buffer, of LENGTHS[tensor] elements one after another
-   in M: the mean of all root mean squares over its own. A momentum is multiplied by its scale
-   before the exchange, and divided after it. The scale of zeros is 1. */
+/* SCALES of all elements of the N momenta of a fused buffer, of LENGTHS[tensor] elements one after
+   another in M: the mean of all root mean squares over its own. A momentum is multiplied by its
+   scale before the exchange, and divided after it. The scale of zeros is 1. */
 void bb_onebit_scales(const float *m, const size_t *lengths, size_t n, float *scales);
 
 /* *FROZEN = its running mean over β = coeff_beta with the trust ratio |p| / |update| of a warm-up
    step, from min_coeff to max_coeff, which is returned; 1, which does not count, if either norm
    is 0. */
-double bb_onebit_trust(const struct bb_onebit *settings, double parameters, double update,
-		       double *frozen);
+double bb_onebit_trust(const struct bb_onebit *settings, const float *m, const float *v,
+		       const float *p, size_t n, double *frozen);
 
 /*
  * The factor of the frozen coefficient in a compressed step after a step with LAST (1 at first):

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "models/memory/onebit.h"
 #include "training_kernels/kernel/kernel.h"
 
 /* ---- strategies ------------------------------------------------------------------------------ */
@@ -74,9 +75,14 @@ struct bb_strategy {
 	bool synchronous;    /* all gradients of a step belong to the same parameters */
 	bool servers;        /* it has servers */
 	bool reduces;        /* it communicates by collectives */
-	const struct bb_recurrence *recurrence; /* BY_CODES */
 	/* Appends the operations of all ranks to TAPES[rank]. */
 	void (*write)(struct bb_tape *tapes, const struct bb_strategy_setting *setting);
+	/* BY_CODES: the coding of what is exchanged (codes.h; NULL: as it is, whole), with error
+	   memory, and the optimizer. NONE: gradient descent. Without a coding it stays in its
+	   warm-up: Adam without bias correction, or LAMB. */
+	const char *coding;
+	bool feedback;
+	enum bb_onebit_kind optimizer;
 };
 
 /* All of them, in the order of --list, and those of --coded; both end without a name. */

@@ -5,18 +5,9 @@
  */
 #pragma once
 
-#include "models/memory/onebit.h"
 #include "training_kernels/data_parallel/data_parallel.h"
 
 #define BB_LEARNER_TENSORS 4
-
-/* Of a strategy of --coded. */
-struct bb_recurrence {
-	const char *coding;            /* of what is exchanged (codes.h); NULL: as it is, whole */
-	bool feedback;                 /* with error memory */
-	enum bb_onebit_kind optimizer; /* NONE: gradient descent. Without a coding it stays in its
-					  warm-up: Adam without bias correction, or LAMB */
-};
 
 struct bb_learner {
 	const struct bb_strategy_setting *setting;
@@ -28,7 +19,7 @@ struct bb_learner {
 	float p[BB_TRAIN_PARAMETERS], m[BB_TRAIN_PARAMETERS], v[BB_TRAIN_PARAMETERS];
 	float before[BB_TRAIN_PARAMETERS], fresh[BB_TRAIN_PARAMETERS]; /* of LAMB */
 	float sum[BB_TRAIN_PARAMETERS], rates;                         /* of 0/1 Adam */
-	float scales[BB_LEARNER_TENSORS]; /* of LAMB, as are the next ones */
+	float scales[BB_TRAIN_PARAMETERS]; /* of LAMB, as are the next ones; else 1 */
 	double frozen[BB_LEARNER_TENSORS], factors[BB_LEARNER_TENSORS];
 	double whole[BB_TRAIN_PARAMETERS]; /* what is all-reduced */
 	struct bb_coded_balance balance;

@@ -10,7 +10,7 @@ enum { TO_SERVER, TO_WORKER, LANES };
 
 const char *bb_strategy_refuses(const struct bb_strategy_setting *s)
 {
-	if (s->strategy->recurrence)
+	if (s->strategy->kind == BB_BY_CODES)
 		return bb_learner_refuses(s);
 	if (!s->strategy->servers)
 		return NULL;
@@ -29,7 +29,7 @@ size_t bb_strategy_steps(const struct bb_strategy_setting *s)
 {
 	if (s->strategy->kind == BB_BY_AVERAGE)
 		return s->every;
-	return s->strategy->synchronous && !s->strategy->recurrence ? 1 : s->steps;
+	return s->strategy->synchronous && s->strategy->kind != BB_BY_CODES ? 1 : s->steps;
 }
 
 /* The ranks before the first worker. */
@@ -287,12 +287,8 @@ const struct bb_strategy bb_strategies[] = {
 
 #define CODED(name_, brief_, ...)                                                                  \
 	{                                                                                          \
-		BB_BY_CODES, name_, brief_, .synchronous = true, .reduces = true,                  \
-					    .write = codes_write,                                  \
-					    .recurrence = &(const struct bb_recurrence)            \
-		{                                                                                  \
+		BB_BY_CODES, name_, brief_, NULL, NULL, true, false, true, codes_write,            \
 			__VA_ARGS__                                                                \
-		}                                                                                  \
 	}
 
 const struct bb_strategy bb_coded_strategies[] = {
@@ -327,7 +323,7 @@ bb_status bb_strategy_write(struct bb_taped *taped, const struct bb_strategy_set
 	program->queues = QUEUES;
 	program->lanes = s->strategy->reduces ? 0 : LANES;
 	program->groups = s->strategy->reduces ? 1 : 0;
-	program->algorithm = s->strategy->recurrence ? NULL : algorithm;
+	program->algorithm = s->strategy->kind == BB_BY_CODES ? NULL : algorithm;
 	taped->members = s->active;
 	s->strategy->write(taped->tapes, s);
 	return bb_taped_end(taped, s->strategy->name, error);
@@ -343,7 +339,7 @@ struct bb_strategy_memory bb_strategy_memory(const struct bb_strategy_setting *s
 
 	if (s->strategy->kind == BB_BY_PARTS) {
 		m.most = m.worker = 2 * (uint64_t)equal_part(s) * element * (uint64_t)s->active;
-	} else if (s->strategy->recurrence) {
+	} else if (s->strategy->kind == BB_BY_CODES) {
 		struct bb_learner l;
 
 		m.most = m.worker = 2 * model + bb_learner_open(&l, s, 0, NULL, NULL);

@@ -274,7 +274,7 @@ static bb_status learner_compare(struct bb_dp_variant *v)
 							    l->balance.squares};
 	}
 	BB_TRY(status, bb_engine_sum(e, &wrong, 1), out);
-	if (v->setting.strategy->recurrence->feedback) {
+	if (v->setting.strategy->feedback) {
 		BB_TRY(status, bb_kernel_settle(e, &balance, v->setting.active, &v->gap, &broken),
 		       out);
 		wrong += broken;
@@ -368,7 +368,7 @@ bb_status bb_dp_train_begin(struct bb_dp_variant *v, struct bb_trial *trial)
 	p->inbox = p->gradient + 2 * room;
 	p->gathered = p->inbox + room;
 	bb_train_begin(p->values, p->seed);
-	if (v->setting.strategy->recurrence) {
+	if (v->setting.strategy->kind == BB_BY_CODES) {
 		struct bb_learner sized;
 		const size_t bytes = bb_learner_open(&sized, &v->setting, 0, NULL, NULL);
 		void *memory;
