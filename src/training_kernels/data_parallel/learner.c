@@ -59,21 +59,30 @@ const char *bb_learner_refuses(const struct bb_strategy_setting *s)
 	return s->strategy->coding ? bb_coded_refuses(&form) : NULL;
 }
 
-void bb_learner_write(struct bb_tape *tape, const struct bb_strategy_setting *s, int queue,
-		      size_t step, struct bb_onebit_schedule *schedule)
+void bb_learner_write(struct bb_tape *tapes, const struct bb_strategy_setting *s)
 {
 	const struct bb_onebit o = settings_of(s);
 	const struct bb_coded_form form = form_of(s);
-	const enum bb_onebit_exchange exchange = bb_onebit_next(&o, schedule);
 
-	bb_tape_compute(tape, queue, BB_STRATEGY_PREPARE, step, 0, 0);
-	if (exchange == BB_ONEBIT_FULL && s->active > 1)
-		bb_tape_collective(tape, queue, BB_STRATEGY_REDUCE, 0, &bb_all_reduce, COUNT,
-				   BB_DOUBLE, BB_SUM);
-	else if (exchange != BB_ONEBIT_FULL && exchange != BB_ONEBIT_LOCAL)
-		bb_coded_write(&form, tape, queue, BB_STRATEGY_CODE, BB_STRATEGY_EXCHANGE, 0,
-			       HUGE_VAL);
-	bb_tape_compute(tape, queue, BB_STRATEGY_APPLY, step, 0, 0);
+	for (struct bb_tape *tape = tapes; tape < tapes + s->active; tape++) {
+		struct bb_onebit_schedule schedule = {.step = 0};
+
+		for (size_t step = 0; step < s->steps; step++) {
+			const enum bb_onebit_exchange exchange = bb_onebit_next(&o, &schedule);
+
+			for (size_t k = 0; k < s->batches; k++)
+				bb_tape_compute(tape, 0, BB_STRATEGY_COMPUTE, k, s->compute_s,
+						s->flops);
+			bb_tape_compute(tape, 0, BB_STRATEGY_PREPARE, step, 0, 0);
+			if (exchange == BB_ONEBIT_FULL && s->active > 1)
+				bb_tape_collective(tape, 0, BB_STRATEGY_REDUCE, 0, &bb_all_reduce,
+						   COUNT, BB_DOUBLE, BB_SUM);
+			else if (exchange == BB_ONEBIT_CODED || exchange == BB_ONEBIT_SYNC)
+				bb_coded_write(&form, tape, 0, BB_STRATEGY_CODE,
+					       BB_STRATEGY_EXCHANGE, 0, HUGE_VAL);
+			bb_tape_compute(tape, 0, BB_STRATEGY_APPLY, step, 0, 0);
+		}
+	}
 }
 
 size_t bb_learner_open(struct bb_learner *l, const struct bb_strategy_setting *s, int rank,
@@ -208,7 +217,7 @@ bool bb_learner_alone(struct bb_learner *result, const struct bb_strategy_settin
 			for (int i = 0; i < COUNT; i++)
 				whole[i] += all[r].whole[i];
 		}
-		if (all->exchange != BB_ONEBIT_FULL && all->exchange != BB_ONEBIT_LOCAL)
+		if (all->exchange == BB_ONEBIT_CODED || all->exchange == BB_ONEBIT_SYNC)
 			bb_coded_alone(codes);
 		for (int r = 0; r < n; r++) {
 			memcpy(all[r].whole, whole, sizeof(whole));

@@ -28,9 +28,8 @@ struct bb_learner {
 /* The reason why SETTING is impossible, or NULL. */
 const char *bb_learner_refuses(const struct bb_strategy_setting *setting);
 
-/* Append STEP behind its batches to QUEUE; SCHEDULE goes on with each step. */
-void bb_learner_write(struct bb_tape *tape, const struct bb_strategy_setting *setting, int queue,
-		      size_t step, struct bb_onebit_schedule *schedule);
+/* Append all steps of all ranks to TAPES[rank]; those of a 1-bit optimizer differ. */
+void bb_learner_write(struct bb_tape *tapes, const struct bb_strategy_setting *setting);
 
 /* L = RANK before the first step, with parameters VALUES and zeroed MEMORY for its exchange; NULL
    and NULL: only the bytes of that count. Returns them. L must not move. */

@@ -161,21 +161,6 @@ static void peers_write(struct bb_tape *tapes, const struct bb_strategy_setting 
 	}
 }
 
-/* ---- codes ----------------------------------------------------------------------------------- */
-
-/* All steps, of which those of a 1-bit optimizer differ. */
-static void codes_write(struct bb_tape *tapes, const struct bb_strategy_setting *s)
-{
-	for (int rank = 0; rank < s->active; rank++) {
-		struct bb_onebit_schedule schedule = {.step = 0};
-
-		for (size_t step = 0; step < s->steps; step++) {
-			add_batches(&tapes[rank], s);
-			bb_learner_write(&tapes[rank], s, COMPUTING, step, &schedule);
-		}
-	}
-}
-
 /* ---- parameter servers ----------------------------------------------------------------------- */
 
 /*
@@ -287,7 +272,7 @@ const struct bb_strategy bb_strategies[] = {
 
 #define CODED(name_, brief_, ...)                                                                  \
 	{                                                                                          \
-		BB_BY_CODES, name_, brief_, NULL, NULL, true, false, true, codes_write,            \
+		BB_BY_CODES, name_, brief_, NULL, NULL, true, false, true, bb_learner_write,       \
 			__VA_ARGS__                                                                \
 	}
 
@@ -302,7 +287,7 @@ const struct bb_strategy bb_coded_strategies[] = {
 	CODED("adam", "Adam without bias correction, fp32", NULL, false, BB_ONEBIT_ADAM),
 	CODED("onebit-adam", "1-bit Adam: a fifth of the steps are warm-up", "sign", true,
 	      BB_ONEBIT_ADAM),
-	CODED("zero-one-adam", "0/1 Adam: half of the steps are local", "sign", true,
+	CODED("zero-one-adam", "0/1 Adam: local steps in the second half", "sign", true,
 	      BB_ONEBIT_ZERO_ONE),
 	CODED("lamb", "LAMB, fp32", NULL, false, BB_ONEBIT_LAMB),
 	CODED("onebit-lamb", "1-bit LAMB: a fifth of the steps are warm-up", "sign", true,

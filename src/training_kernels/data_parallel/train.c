@@ -104,7 +104,6 @@ struct bb_trainee {
 	double *gathered; /* of a root: [worker * room] */
 	size_t added;     /* gradients that the server has summed */
 	struct bb_learner *learner; /* of --coded */
-	double *losses;             /* [step]: of this rank's samples, of --coded */
 };
 
 /* Elements of the model from FIRST on. */
@@ -142,7 +141,8 @@ static struct range summed_range(const struct bb_trainee *p)
 
 static void train_compute(void *own, int rank, const struct bb_operation *o)
 {
-	struct bb_trainee *p = ((struct bb_dp_variant *)own)->trainee;
+	const struct bb_dp_variant *v = own;
+	struct bb_trainee *p = v->trainee;
 	const struct bb_strategy_setting *s = p->setting;
 	const bool servers = s->strategy->servers;
 	const bool mine = o->item == (size_t)p->rank; /* the worker, or the server's part */
@@ -188,7 +188,7 @@ static void train_compute(void *own, int rank, const struct bb_operation *o)
 		break;
 	case BB_STRATEGY_PREPARE:
 		bb_learner_prepare(p->learner, p->gradient, samples);
-		p->losses[o->item] = p->gradient[BB_TRAIN_PARAMETERS] / samples;
+		v->losses[o->item] = p->gradient[BB_TRAIN_PARAMETERS] / samples;
 		break;
 	case BB_STRATEGY_CODE:
 		bb_coded_compute(&p->learner->coded, o->item);
@@ -243,24 +243,28 @@ static uint64_t differences(const double *a, const double *b, size_t n)
 	return wrong;
 }
 
+/* LOSS of all samples; NAN: it has diverged. */
+static double settled(double loss)
+{
+	return loss < MOST_LOSS ? loss : NAN;
+}
+
 /* The same for a learner: parameters by one rank for all, and the invariant of its errors. */
 static bb_status learner_compare(struct bb_dp_variant *v)
 {
 	struct bb_engine *e = &v->variant.kernel->engine;
-	struct bb_trainee *p = v->trainee;
-	const struct bb_learner *l = p->learner;
+	const struct bb_trainee *p = v->trainee;
+	struct bb_learner *l = p->learner, alone;
 	const size_t steps = (size_t)p->steps;
+	uint64_t *const losses = bb_kernel_keep(v->variant.kernel, steps, sizeof(*losses));
 	double gradient[BB_TRAIN_ELEMENTS] = {0}, loss = 0;
-	uint64_t *const losses = bb_kernel_keep(v->variant.kernel, 2 * steps, sizeof(*losses));
-	struct bb_coded_balance balance = {0, 0};
-	bool broken;
+	bool broken = false;
 	uint64_t wrong = 0;
-	struct bb_learner alone;
 	bb_status status;
 
 	if (!losses)
 		return BB_EINTERNAL;
-	BB_TRY(status, bb_engine_corrupt(e, p->learner->p), out);
+	BB_TRY(status, bb_engine_corrupt(e, l->p), out);
 	if (p->rank < v->setting.active) {
 		if (!bb_learner_alone(&alone, &v->setting, p->rank, p->seed, p->samples))
 			return bb_no_memory(&e->run->error, "the check of a learner");
@@ -268,29 +272,22 @@ static bb_status learner_compare(struct bb_dp_variant *v)
 			wrong += memcmp(&l->p[i], &alone.p[i], sizeof(l->p[i])) != 0;
 		bb_train_add(p->values, p->seed, 0, p->samples, gradient);
 		loss = fmin(MOST_LOSS, gradient[BB_TRAIN_PARAMETERS] / (double)p->samples);
-		if (l->form.feedback)
-			balance = (struct bb_coded_balance){l->balance.open +
-								    bb_coded_errors(&l->coded, 0),
-							    l->balance.squares};
 	}
 	BB_TRY(status, bb_engine_sum(e, &wrong, 1), out);
-	if (v->setting.strategy->feedback) {
-		BB_TRY(status, bb_kernel_settle(e, &balance, v->setting.active, &v->gap, &broken),
-		       out);
-		wrong += broken;
+	if (l->form.feedback) {
+		l->balance.open += bb_coded_errors(&l->coded, 0);
+		BB_TRY(status,
+		       bb_kernel_settle(e, &l->balance, v->setting.active, &v->gap, &broken), out);
 	}
-	/* Losses of all samples in whole numbers, and then how many have diverged. */
-	for (size_t i = 0; i < steps; i++) {
-		losses[steps + i] = !(p->losses[i] < MOST_LOSS);
-		losses[i] = losses[steps + i] ? 0 : (uint64_t)llrint(p->losses[i] * LOSS_FIXED);
-	}
-	BB_TRY(status, bb_engine_sum(e, losses, 2 * steps), out);
+	/* Losses of all samples, in whole numbers. */
 	for (size_t i = 0; i < steps; i++)
-		p->losses[i] = losses[steps + i] ? NAN : (double)losses[i] / LOSS_FIXED;
+		losses[i] = (uint64_t)llrint(fmin(MOST_LOSS, v->losses[i]) * LOSS_FIXED);
+	BB_TRY(status, bb_engine_sum(e, losses, steps), out);
+	for (size_t i = 0; i < steps; i++)
+		v->losses[i] = settled((double)losses[i] / LOSS_FIXED);
 	BB_TRY(status, bb_engine_slowest(e, &loss, 1), out);
-	v->loss = loss < MOST_LOSS ? loss : NAN;
-	v->losses = p->losses;
-	e->trials[v->variant.trial].wrong = (int64_t)wrong;
+	v->loss = settled(loss);
+	e->trials[v->variant.trial].wrong = (int64_t)wrong + broken;
 out:
 	return status;
 }
@@ -359,30 +356,29 @@ bb_status bb_dp_train_begin(struct bb_dp_variant *v, struct bb_trial *trial)
 				 .steps = a->train,
 				 .samples = (size_t)a->samples,
 				 .room = room};
-	bb_status status = bb_engine_alloc(e, (4 + n) * room * sizeof(double), (void **)&p->values);
+	const size_t doubles = (4 + n) * room;
+	size_t coded = 0;
+
+	if (v->setting.strategy->kind == BB_BY_CODES) {
+		p->learner = bb_kernel_keep(v->variant.kernel, 1, sizeof(*p->learner));
+		v->losses = bb_kernel_keep(v->variant.kernel, (size_t)a->train, sizeof(double));
+		if (!p->learner || !v->losses)
+			return BB_EINTERNAL;
+		coded = bb_learner_open(p->learner, &v->setting, p->rank, NULL, NULL);
+	}
+	const size_t bytes = doubles * sizeof(double) + coded;
+	const bb_status status = bb_engine_alloc(e, bytes, (void **)&p->values);
 	if (status != BB_OK)
 		return status;
-	memset(p->values, 0, (4 + n) * room * sizeof(double));
+	memset(p->values, 0, bytes);
 	p->gradient = p->values + room;
 	p->sum = v->setting.strategy->servers ? p->gradient + room : p->gradient;
 	p->inbox = p->gradient + 2 * room;
 	p->gathered = p->inbox + room;
 	bb_train_begin(p->values, p->seed);
-	if (v->setting.strategy->kind == BB_BY_CODES) {
-		struct bb_learner sized;
-		const size_t bytes = bb_learner_open(&sized, &v->setting, 0, NULL, NULL);
-		void *memory;
-
-		p->learner = bb_kernel_keep(v->variant.kernel, 1, sizeof(*p->learner));
-		p->losses = bb_kernel_keep(v->variant.kernel, (size_t)a->train, sizeof(double));
-		if (!p->learner || !p->losses)
-			return BB_EINTERNAL;
-		status = bb_engine_alloc(e, bytes, &memory);
-		if (status != BB_OK)
-			return status;
-		memset(memory, 0, bytes);
-		bb_learner_open(p->learner, &v->setting, p->rank, p->values, memory);
-	}
+	if (p->learner)
+		bb_learner_open(p->learner, &v->setting, p->rank, p->values,
+				(char *)(p->values + doubles));
 	trial->workload.compute = train_compute;
 	trial->workload.buffers = train_buffers;
 	trial->timing = BB_TIMING_STEPS;
