@@ -210,30 +210,6 @@ static void floats_decode(const struct bb_coding *c, const struct bb_block_scale
 	}
 }
 
-static void codes_make(const struct bb_coding *c, const struct bb_block_scale *s, const float *x,
-		       size_t n, uint8_t *codes)
-{
-	if (c->kind == BB_CODE_INTEGER)
-		integers_code(c, s, x, n, codes);
-	else if (c->kind != BB_CODE_SIGN)
-		floats_code(c, s, x, n, codes);
-	else
-		for (size_t i = 0; i < n; i++)
-			codes[i] = !(x[i] < 0);
-}
-
-static void codes_read(const struct bb_coding *c, const struct bb_block_scale *s,
-		       const uint8_t *codes, size_t n, float *x)
-{
-	if (c->kind == BB_CODE_INTEGER)
-		integers_decode(c, s, codes, n, x);
-	else if (c->kind != BB_CODE_SIGN)
-		floats_decode(c, s, codes, n, x);
-	else
-		for (size_t i = 0; i < n; i++)
-			x[i] = codes[i] ? s->scale : -s->scale;
-}
-
 /* ---- codes packed ---------------------------------------------------------------------------- */
 
 /* PACKED = N codes of a byte each; the room behind them, up to a multiple of 8, may be written. */
@@ -307,12 +283,19 @@ void bb_coding_encode_block(const struct bb_coding *c, const struct bb_block_sca
 
 	scale_store(c, s, scale);
 	for (size_t i = 0, most; i < n; i += most) {
-		uint8_t *const to = (uint8_t *)packed + i * c->bits / 8;
+		uint8_t *const at = (uint8_t *)packed + i * c->bits / 8;
+		uint8_t *const to = c->bits < 8 ? codes : at;
 
 		most = n - i < CHUNK ? n - i : CHUNK;
-		codes_make(c, s, x + i, most, c->bits < 8 ? codes : to);
+		if (c->kind == BB_CODE_INTEGER)
+			integers_code(c, s, x + i, most, to);
+		else if (c->kind != BB_CODE_SIGN)
+			floats_code(c, s, x + i, most, to);
+		else
+			for (size_t k = 0; k < most; k++)
+				to[k] = !(x[i + k] < 0);
 		if (c->bits < 8)
-			codes_pack(c->bits, codes, most, to);
+			codes_pack(c->bits, codes, most, at);
 	}
 }
 
@@ -334,7 +317,6 @@ void bb_coding_encode(const struct bb_coding *c, size_t block, const float *x, s
 static inline void coded_read(const struct bb_coding *c, size_t block, const void *coded, size_t n,
 			      float *x, float factor)
 {
-	const bool adds = factor != 0;
 	const uint8_t *const packed = coded, *scale = packed + codes_bytes(c, n);
 	uint8_t codes[CHUNK];
 	float numbers[CHUNK];
@@ -344,13 +326,21 @@ static inline void coded_read(const struct bb_coding *c, size_t block, const voi
 
 		end = block && n - first > block ? first + block : n;
 		for (size_t i = first, most; i < end; i += most) {
-			const uint8_t *const from = packed + i * c->bits / 8;
+			const uint8_t *from = packed + i * c->bits / 8;
+			float *const to = factor != 0 ? numbers : x + i;
 
 			most = end - i < CHUNK ? end - i : CHUNK;
 			if (c->bits < 8)
 				codes_unpack(c->bits, from, most, codes);
-			codes_read(c, &s, c->bits < 8 ? codes : from, most, adds ? numbers : x + i);
-			for (size_t k = 0; k < most && adds; k++)
+			from = c->bits < 8 ? codes : from;
+			if (c->kind == BB_CODE_INTEGER)
+				integers_decode(c, &s, from, most, to);
+			else if (c->kind != BB_CODE_SIGN)
+				floats_decode(c, &s, from, most, to);
+			else
+				for (size_t k = 0; k < most; k++)
+					to[k] = from[k] ? s.scale : -s.scale;
+			for (size_t k = 0; k < most && factor != 0; k++)
 				x[i + k] += factor * numbers[k];
 		}
 	}
