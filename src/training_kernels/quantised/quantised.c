@@ -491,6 +491,7 @@ static bb_status quantised_open(struct bb_engine *e)
 	const struct bb_quantised_options *a = s->options = e->run->own;
 	const struct bb_options *o = e->options;
 	const size_t schemes = a->schemes.n, each = a->codings.n * schemes;
+	const struct bb_rank_info *infos = e->run->infos;
 	const int nranks = e->run->world.nranks;
 	size_t sizes = 0, needs[PLACES] = {0};
 	int local = 1;
@@ -501,8 +502,11 @@ static bb_status quantised_open(struct bb_engine *e)
 		return bb_fail(&e->run->error, BB_EUNSUPPORTED,
 			       "the CPU codes the numbers, and cannot access the memory of GPUs; "
 			       "give --backend host or mpi");
-	while (local < nranks && e->run->infos[local].node == e->run->infos[0].node)
+	while (local < nranks && infos[local].node == infos[0].node)
 		local++;
+	for (int i = 1; i < nranks; i++) /* all nodes are like the first, or there are none */
+		if ((infos[i].node == infos[i - 1].node) != (i % local != 0))
+			local = 1;
 	if (a->node_ranks_given || o->cluster)
 		local = a->node_ranks_given ? (int)a->node_ranks : o->cluster->gpus;
 	for (uint64_t size = o->min_bytes; size; size = bb_options_next_size(o, size))
