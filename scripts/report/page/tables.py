@@ -23,7 +23,7 @@ COLUMNS = {
         "busiest_elements traffic_elements"
     ).split(),
     "accuracy": (
-        "collective dtype algorithm nranks by count rms_error expected_rms_error max_error rms_ulps max_ulps overflows "
+        "collective dtype algorithm nranks by count rms_error expected_rms_error max_error rms_ulps overflows "
         "ranks_agree wrong"
     ).split(),
     "pair": (

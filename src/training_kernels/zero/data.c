@@ -227,21 +227,6 @@ static void compress_unit(struct bb_zero_reference *r, size_t u)
 	bb_onebit_take(r->onebit, n > 1 ? all->result : all->x, r->moment1 + first, count);
 }
 
-/* Step N parameters from FIRST on that have no master copy, before the moments change. */
-static void reference_round(struct bb_zero_reference *r, float unscale, const float *gradients,
-			    size_t first, size_t n)
-{
-	const enum bb_dtype dtype = r->data->dtype;
-	char *const parameters = r->parameters + first * bb_dtype_size(dtype);
-	float values[BLOCK], moment1[BLOCK], moment2[BLOCK];
-
-	memcpy(moment1, r->moment1 + first, n * sizeof(*moment1));
-	memcpy(moment2, r->moment2 + first, n * sizeof(*moment2));
-	bb_adam_widen(dtype, parameters, values, n);
-	bb_adam_step_by(r->data->rate, r->steps, unscale, gradients, values, moment1, moment2, n);
-	r->unchanged += bb_zero_round(r->data, r->steps, first, n, values, parameters);
-}
-
 double bb_zero_reference_drift(const struct bb_zero_reference *r)
 {
 	const enum bb_dtype dtype = r->data->dtype;
@@ -279,7 +264,8 @@ void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
 		compress_unit(r, u);
 	for (size_t first = 0; first < n && !overflowed; first += BLOCK) {
 		const size_t end = n - first < BLOCK ? n : first + BLOCK;
-		float gradients[BLOCK];
+		char *const parameters = r->parameters + first * bb_dtype_size(d->dtype);
+		float gradients[BLOCK], values[BLOCK], update[BLOCK] = {0};
 
 		/* Gradients are summed over all ranks and microbatches, exactly. */
 		for (size_t i = first; i < end && !r->units; i++) {
@@ -287,8 +273,6 @@ void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
 
 			gradients[i - first] = coded ? coded[i] : sum;
 		}
-		if (d->bare)
-			reference_round(r, unscale, gradients, first, end - first);
 		if (r->onebit && !r->units)
 			bb_onebit_moments(r->onebit, unscale, gradients, r->moment1 + first,
 					  r->moment2 + first, end - first);
@@ -296,9 +280,20 @@ void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
 			bb_onebit_apply(r->onebit, 1, r->moment1 + first, r->moment2 + first,
 					r->master + first, NULL, end - first);
 		else
-			bb_adam_step_by(d->rate, r->steps, unscale, gradients, r->master + first,
-					r->moment1 + first, r->moment2 + first, end - first);
-		for (size_t i = first; i < end && !d->bare; i++)
+			bb_adam_step_by(d->rate, r->steps, unscale, gradients,
+					d->bare ? update : r->master + first, r->moment1 + first,
+					r->moment2 + first, end - first);
+		if (d->bare) { /* the same update of both */
+			bb_adam_widen(d->dtype, parameters, values, end - first);
+			for (size_t i = first; i < end; i++) {
+				r->master[i] += update[i - first];
+				values[i - first] += update[i - first];
+			}
+			r->unchanged +=
+				bb_zero_round(d, r->steps, first, end - first, values, parameters);
+			continue;
+		}
+		for (size_t i = first; i < end; i++)
 			bb_scalar_encode(d->dtype, r->master[i],
 					 r->parameters + i * bb_dtype_size(d->dtype));
 	}
