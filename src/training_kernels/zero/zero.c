@@ -30,6 +30,8 @@ static const char *const padding_names[] = {"flat", "parameter", NULL};
 static const char *const backward_names[] = {"pre", "post", "none", NULL};
 static const char *const reduce_dtypes[] = {"float", NULL};
 static const char *const rounding_names[] = {"nearest", "stochastic", NULL};
+/* Mixed, but for the copy. */
+static const struct bb_precision without_master = {"without master", 2, 2, 0, sizeof(float)};
 
 #define BB_OPTIONS struct bb_zero_options
 static const struct bb_option zero_rows[] = BB_OPTION_ROWS(BB_ZERO_OPTIONS);
@@ -183,8 +185,6 @@ static bb_status zero_plan(struct bb_run *run)
 			       "a smaller divisor of %d",
 			       a->qgz, zero->nranks, zero->nranks);
 	zero->units.multiple = a->qwz || a->qgz_given ? 8 : 1; /* codes are whole bytes */
-	zero->recipe = (struct bb_recipe){&bb_precisions[scaled ? BB_MIXED : BB_ALL_FP32],
-					  &bb_optimizers[BB_ADAMW]};
 	zero->data = (struct bb_zero_data){
 		.dtype = a->dtype,
 		.nranks = zero->nranks,
@@ -197,11 +197,10 @@ static bb_status zero_plan(struct bb_run *run)
 		.bare = a->master == BB_ZERO_OVERLAP_OFF,
 		.stochastic = a->rounding,
 	};
-	if (zero->data.bare) {
-		zero->bare = *zero->recipe.precision;
-		zero->bare.master = 0;
-		zero->recipe.precision = &zero->bare;
-	}
+	zero->recipe = (struct bb_recipe){!scaled           ? &bb_precisions[BB_ALL_FP32]
+					  : zero->data.bare ? &without_master
+							    : &bb_precisions[BB_MIXED],
+					  &bb_optimizers[BB_ADAMW]};
 	zero->scale = (struct bb_zero_scale){.scale = scaled ? (float)a->scale : 1,
 					     .growth = a->growth,
 					     .fixed = !scaled || zero->config.loss_scale > 0 ||

@@ -297,7 +297,6 @@ struct bb_zero {
 	double memory_rate; /* bytes per second, at which codes are made in virtual time */
 	struct bb_zero_pass passes[2]; /* forward, backward: of a microbatch, beside the work on
 					  its data */
-	struct bb_precision bare;      /* of the recipe, if parameters have no copy */
 	struct bb_recipe recipe;
 	int nranks; /* ranks that divide the states */
 	bool alone; /* --as-rank: no other rank runs */
