@@ -177,3 +177,11 @@ static inline uint64_t bb_fusion_megatron_cap(int ranks)
 {
 	return ranks > 40 ? UINT64_C(1000000) * (uint64_t)ranks : 40000000;
 }
+
+/* Elements to a multiple of which it pads buckets: the least common one of 2^16 and the ranks. */
+static inline uint64_t bb_fusion_megatron_multiple(int ranks)
+{
+	const uint64_t n = (uint64_t)ranks, odd = n / (n & -n);
+
+	return odd * (n / odd > 1 << 16 ? n / odd : 1 << 16);
+}

@@ -72,7 +72,7 @@ static bb_status check_memory(struct bb_ddp *ddp, const struct bb_options *o,
 
 	if (a->places.n + a->views.n == 0)
 		return BB_OK;
-	if (a->dtype > BB_BFLOAT16 || (a->places.n > 0 && a->dtype == BB_DOUBLE))
+	if (a->dtype != BB_FLOAT && a->dtype != BB_HALF && a->dtype != BB_BFLOAT16)
 		return bb_fail(error, BB_EUSAGE,
 			       "--%s: the CPU's passes have no %s; give -d float, half or bfloat16",
 			       option, bb_dtype_name(a->dtype));

@@ -28,36 +28,17 @@ static void name_cap(struct bb_ddp_cap *cap)
 	snprintf(cap->name, sizeof(cap->name), "%.10s%.10s%.7s", rule, what, cycle);
 }
 
-/* Elements to which Megatron pads: the least common multiple of 2^16 and the ranks. */
-static uint64_t megatron_multiple(int nranks)
-{
-	uint64_t multiple = 1 << 16;
-
-	while (multiple % (uint64_t)nranks != 0)
-		multiple += 1 << 16;
-	return multiple;
-}
-
+/* Add the grouping by RULE with its parameter BYTES, unless there is one. */
 static bb_status add_cap(struct bb_ddp *ddp, enum bb_fusion_framework rule, uint64_t bytes,
 			 double cycle_s, int nranks, struct bb_error *error)
 {
 	const struct bb_ddp_options *a = &ddp->options;
 	struct bb_ddp_cap *cap = &ddp->caps[ddp->ncaps];
+	const bool list = rule == BB_FUSION_DDP && bytes == 0;
+	const uint64_t local = (uint64_t)ddp->local;
 
-	const bool horovod = rule == BB_FUSION_HOROVOD;
-
-	if (horovod && ddp->replica.batch_s == 0)
-		return bb_fail(error, BB_EUSAGE,
-			       "--fusion horovod: its cycles need the time of a "
-			       "batch; give --step-time or --flops");
-	for (size_t i = 0; i < a->views.n && horovod; i++)
-		if (a->views.list[i] != BB_DDP_COPIED - 1)
-			return bb_fail(error, BB_EUSAGE,
-				       "--bucket-view %s: Horovod's fusions are copies; give "
-				       "--bucket-view off",
-				       bb_ddp_view_names[a->views.list[i]]);
-	if (horovod)
-		bytes = bb_fusion_threshold(bytes, (uint64_t)ddp->local);
+	if (rule == BB_FUSION_HOROVOD)
+		bytes = bb_fusion_threshold(bytes, local);
 	for (size_t i = 0; i < ddp->ncaps; i++)
 		if (ddp->caps[i].rule == &bb_fusion_rules[rule] && ddp->caps[i].bytes == bytes &&
 		    ddp->caps[i].cycle_s == cycle_s)
@@ -70,15 +51,15 @@ static bb_status add_cap(struct bb_ddp *ddp, enum bb_fusion_framework rule, uint
 	cap->first = a->first_cap && bb_ddp_is_capped(cap) ? a->first_cap : bytes;
 	name_cap(cap);
 	const uint64_t caps[] = {cap->first, bytes};
-	const bool list = rule == BB_FUSION_DDP && bytes == 0;
 	const struct bb_fusion_setting setting = {
 		.rule = cap->rule,
 		.caps = list ? a->cap_list.list : caps,
 		.ncaps = list ? a->cap_list.n : 2,
-		.multiple = rule == BB_FUSION_MEGATRON && a->padded ? megatron_multiple(nranks) : 0,
-		.fused_multiple =
-			a->hierarchical && nranks % ddp->local == 0 ? (uint64_t)ddp->local * 64 : 0,
-		.round = horovod && a->batched ? 16 : 0,
+		.multiple = rule == BB_FUSION_MEGATRON && a->padded
+				    ? bb_fusion_megatron_multiple(nranks)
+				    : 0,
+		.fused_multiple = a->hierarchical && nranks % ddp->local == 0 ? local * 64 : 0,
+		.round = rule == BB_FUSION_HOROVOD && a->batched ? 16 : 0,
 		.cycle_s = cycle_s,
 		.rate = a->blocking.rate,
 		.latency_s = a->blocking.latency};
@@ -98,37 +79,22 @@ static bb_status add_cap(struct bb_ddp *ddp, enum bb_fusion_framework rule, uint
 	return status;
 }
 
-/* The groupings by RULE. */
-static bb_status add_rule(struct bb_ddp *ddp, enum bb_fusion_framework rule, int nranks,
-			  struct bb_error *error)
+/* What a rule with cycles needs. */
+static bb_status check_clocked(const struct bb_ddp *ddp, struct bb_error *error)
 {
 	const struct bb_ddp_options *a = &ddp->options;
-	const size_t n[] = {a->cap_list_given ? 1 : a->caps.n,
-			    a->thresholds.n,
-			    a->pack_bytes.n,
-			    1,
-			    a->packs.n,
-			    1};
-	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < n[rule] && status == BB_OK; i++) {
-		const uint64_t parameter[] = {a->cap_list_given ? 0 : a->caps.list[i],
-					      a->thresholds.list[i],
-					      a->pack_bytes.list[i],
-					      a->bucket_elements ? a->bucket_elements
-								 : bb_fusion_megatron_cap(nranks),
-					      (uint64_t)a->packs.list[i],
-					      a->least};
-
-		for (size_t c = 0; c < (rule == BB_FUSION_HOROVOD ? a->cycles.n : 1); c++)
-			BB_TRY(status,
-			       add_cap(ddp, rule, parameter[rule],
-				       rule == BB_FUSION_HOROVOD ? 1e-3 * a->cycles.list[c] : 0,
-				       nranks, error),
-			       out);
-	}
-out:
-	return status;
+	if (ddp->replica.batch_s == 0)
+		return bb_fail(error, BB_EUSAGE,
+			       "--fusion horovod: its cycles need the time of a batch; give "
+			       "--step-time or --flops");
+	for (size_t i = 0; i < a->views.n; i++)
+		if (a->views.list[i] != BB_DDP_COPIED - BB_DDP_VIEWS)
+			return bb_fail(error, BB_EUSAGE,
+				       "--bucket-view %s: Horovod's fusions are copies; give "
+				       "--bucket-view off",
+				       bb_ddp_view_names[a->views.list[i]]);
+	return BB_OK;
 }
 
 bb_status bb_ddp_group(struct bb_ddp *ddp, const struct bb_options *o,
@@ -138,6 +104,18 @@ bb_status bb_ddp_group(struct bb_ddp *ddp, const struct bb_options *o,
 	const struct bb_ddp_options *a = &ddp->options;
 	const struct bb_model *m = &ddp->replica.model;
 	const int nranks = bb_estimate_ranks(o, environment);
+	const uint64_t elements =
+		a->bucket_elements ? a->bucket_elements : bb_fusion_megatron_cap(nranks);
+	uint64_t packs[BB_OPTION_MOST];
+	const struct {
+		const uint64_t *list;
+		size_t n;
+	} parameters[] = {[BB_FUSION_DDP] = {a->caps.list, a->caps.n},
+			  [BB_FUSION_HOROVOD] = {a->thresholds.list, a->thresholds.n},
+			  [BB_FUSION_TF] = {a->pack_bytes.list, a->pack_bytes.n},
+			  [BB_FUSION_MEGATRON] = {&elements, 1},
+			  [BB_FUSION_MIRRORED] = {packs, a->packs.n},
+			  [BB_FUSION_FSDP] = {&a->least, 1}};
 	struct bb_fsdp_units units = {.list = NULL};
 	bb_status status;
 
@@ -160,10 +138,23 @@ bb_status bb_ddp_group(struct bb_ddp *ddp, const struct bb_options *o,
 	       out);
 	bb_fusion_tensors(ddp->tensors, m, a->dtype, a->vectors_given ? a->vectors : a->dtype,
 			  ddp->ready_s, &units);
-	for (size_t i = 0; i < a->rules.n; i++)
-		BB_TRY(status,
-		       add_rule(ddp, (enum bb_fusion_framework)a->rules.list[i], nranks, error),
-		       out);
+	for (size_t i = 0; i < a->packs.n; i++)
+		packs[i] = (uint64_t)a->packs.list[i];
+	for (size_t i = 0; i < a->rules.n; i++) {
+		const enum bb_fusion_framework rule = (enum bb_fusion_framework)a->rules.list[i];
+		const bool list = rule == BB_FUSION_DDP && a->cap_list_given;
+		const bool clocked = bb_fusion_rules[rule].clocked;
+
+		if (clocked)
+			BB_TRY(status, check_clocked(ddp, error), out);
+		for (size_t k = 0; k < (list ? 1 : parameters[rule].n); k++)
+			for (size_t c = 0; c < (clocked ? a->cycles.n : 1); c++)
+				BB_TRY(status,
+				       add_cap(ddp, rule, list ? 0 : parameters[rule].list[k],
+					       clocked ? 1e-3 * a->cycles.list[c] : 0, nranks,
+					       error),
+				       out);
+	}
 	ddp->nrequested = ddp->ncaps;
 	for (size_t i = 0; i < 3; i++)
 		BB_TRY(status, add_cap(ddp, BB_FUSION_DDP, references[i], 0, nranks, error), out);

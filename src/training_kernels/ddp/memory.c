@@ -8,42 +8,15 @@
 
 #define BLOCK 1024
 
-/* Multiples of 2^-14 below 1/16. */
-static float initial_parameter(size_t i)
+/* Parameters and moments before the first step: those of COUNT elements, FIRST in the model. The
+   former are multiples of 2^-14 below 1/16. */
+static void initialise(struct bb_ddp_memory *m, size_t first, size_t count)
 {
-	return (float)(int)(bb_random_mix(i + 1) % 2047 - 1023) * 0x1p-14f;
-}
-
-/* TO = FROM divided by the number of ranks, as PyTorch does: multiplied by the rounded 1/n. */
-static void divide(const struct bb_ddp_memory *m, const char *from, char *to, size_t n)
-{
-	const double share = 1.0 / m->nranks;
-	const float narrow_share = (float)share;
-	float wide[BLOCK];
-
-	if (m->dtype == BB_DOUBLE) {
-		for (size_t i = 0; i < n; i++)
-			((double *)to)[i] = ((const double *)from)[i] * share;
-	} else if (m->dtype == BB_FLOAT) {
-		for (size_t i = 0; i < n; i++)
-			((float *)to)[i] = ((const float *)from)[i] * narrow_share;
-	} else {
-		bb_adam_widen(m->dtype, from, wide, n);
-		for (size_t i = 0; i < n; i++)
-			wide[i] *= narrow_share;
-		bb_adam_narrow(m->dtype, wide, to, n);
-	}
-}
-
-/* The gradients of a block, in fp32; WIDE has room for them. */
-static const float *gradients_of(const struct bb_ddp_memory *m, size_t first, size_t n, float *wide)
-{
-	const char *from = m->gradients + first * bb_dtype_size(m->dtype);
-
-	if (m->dtype == BB_FLOAT)
-		return (const float *)from;
-	bb_adam_widen(m->dtype, from, wide, n);
-	return wide;
+	for (size_t i = 0; i < count; i++)
+		m->master[i] = (float)(int)(bb_random_mix(first + i + 1) % 2047 - 1023) * 0x1p-14f;
+	memset(m->moment1, 0, count * sizeof(float));
+	memset(m->moment2, 0, count * sizeof(float));
+	m->steps = 0;
 }
 
 /* As torch.nn.utils.clip_grad_norm_, and unscale_ of torch.amp.GradScaler; Adam multiplies. */
@@ -54,9 +27,9 @@ static void inspect(struct bb_ddp_memory *m)
 
 	for (size_t first = 0, n; first < m->elements; first += n) {
 		n = m->elements - first < BLOCK ? m->elements - first : BLOCK;
-		const float *g = gradients_of(m, first, n, wide);
+		bb_adam_widen(m->dtype, m->gradients + first * bb_dtype_size(m->dtype), wide, n);
 		for (size_t i = 0; i < n; i++)
-			squares += (double)g[i] * g[i];
+			squares += (double)wide[i] * wide[i];
 	}
 	const double norm = sqrt(squares) / m->loss_scale;
 	m->overflowed = !isfinite(norm);
@@ -65,78 +38,75 @@ static void inspect(struct bb_ddp_memory *m)
 		m->unscale *= (float)fmin(1, m->most_norm / (norm + 1e-6));
 }
 
-/* Adam's step T with the gradients of a block. */
-static void update(const struct bb_ddp_memory *m, uint64_t t, size_t first, size_t n, float *master,
-		   float *moment1, float *moment2, char *parameters)
-{
-	float wide[BLOCK];
-
-	bb_adam_step(t, m->unscale, gradients_of(m, first, n, wide), master, moment1, moment2, n);
-	if (parameters)
-		bb_adam_narrow(m->dtype, master, parameters, n);
-}
-
 void bb_ddp_memory_work(struct bb_ddp_memory *m, enum bb_ddp_work work, bool copied, size_t first,
 			size_t count)
 {
 	const size_t size = bb_dtype_size(m->dtype);
+	const float share = (float)(1.0 / m->nranks); /* PyTorch multiplies by it, too */
 	char *const buckets = copied ? m->buckets : m->gradients;
+	float wide[BLOCK];
 
 	if (work == BB_DDP_INSPECT)
 		inspect(m);
-	if (work == BB_DDP_COPY_OUT)
-		memcpy(m->gradients + first * size, m->buckets + first * size, count * size);
-	if (work == BB_DDP_UPDATE && !m->overflowed)
-		m->steps += first == 0; /* the first bucket is updated first */
+	if (work < BB_DDP_COPY_IN || work == BB_DDP_INSPECT ||
+	    (work == BB_DDP_UPDATE && m->overflowed))
+		return;
+	m->steps += work == BB_DDP_UPDATE && first == 0; /* the first bucket is updated first */
 	for (size_t i = first, n; i < first + count; i += n) {
 		n = first + count - i < BLOCK ? first + count - i : BLOCK;
-		if (work == BB_DDP_COPY_IN)
-			divide(m, m->gradients + i * size, buckets + i * size, n);
-		else if (work == BB_DDP_UPDATE && !m->overflowed)
-			update(m, m->steps, i, n, m->master + i, m->moment1 + i, m->moment2 + i,
-			       m->parameters ? m->parameters + i * size : NULL);
+		if (work == BB_DDP_COPY_OUT) {
+			memcpy(m->gradients + i * size, buckets + i * size, n * size);
+			continue;
+		}
+		bb_adam_widen(m->dtype, m->gradients + i * size, wide, n);
+		if (work == BB_DDP_COPY_IN) {
+			for (size_t j = 0; j < n; j++)
+				wide[j] *= share;
+			bb_adam_narrow(m->dtype, wide, buckets + i * size, n);
+		} else {
+			bb_adam_step(m->steps, m->unscale, wide, m->master + i, m->moment1 + i,
+				     m->moment2 + i, n);
+			if (m->parameters)
+				bb_adam_narrow(m->dtype, m->master + i, m->parameters + i * size,
+					       n);
+		}
 	}
 }
 
 void bb_ddp_memory_reset(struct bb_ddp_memory *m)
 {
-	for (size_t i = 0; i < m->elements; i++)
-		m->master[i] = initial_parameter(i);
-	memset(m->moment1, 0, m->elements * sizeof(float));
-	memset(m->moment2, 0, m->elements * sizeof(float));
-	m->steps = 0;
+	initialise(m, 0, m->elements);
 	m->unscale = 1;
 	m->overflowed = false;
 }
 
 uint64_t bb_ddp_memory_wrong(const struct bb_ddp_memory *m)
 {
-	struct bb_ddp_memory expected = *m;
 	const size_t size = bb_dtype_size(m->dtype);
+	float states[3][BLOCK];
+	char rounded[BLOCK * sizeof(float)];
+	struct bb_ddp_memory one = *m; /* of a block */
 	uint64_t wrong = 0;
 
-	expected.unscale = 1;
+	one.unscale = 1;
+	one.overflowed = false;
 	if (m->most_norm > 0 || m->loss_scale != 1)
-		inspect(&expected);
+		inspect(&one);
+	one.master = states[0];
+	one.moment1 = states[1];
+	one.moment2 = states[2];
+	one.parameters = m->parameters ? rounded : NULL;
 	for (size_t first = 0, n; first < m->elements; first += n) {
-		float master[BLOCK], moments[2][BLOCK] = {{0}};
-		char rounded[BLOCK * sizeof(float)];
-
 		n = m->elements - first < BLOCK ? m->elements - first : BLOCK;
-		for (size_t i = 0; i < n; i++)
-			master[i] = initial_parameter(first + i);
-		if (!expected.overflowed)
-			update(&expected, 1, first, n, master, moments[0], moments[1],
-			       m->parameters ? rounded : NULL);
-		for (size_t i = 0; i < n; i++)
-			wrong += memcmp(&master[i], &m->master[first + i], sizeof(float)) != 0 ||
-				 memcmp(&moments[0][i], &m->moment1[first + i], sizeof(float)) !=
-					 0 ||
-				 memcmp(&moments[1][i], &m->moment2[first + i], sizeof(float)) !=
-					 0 ||
-				 (m->parameters && !expected.overflowed &&
-				  memcmp(rounded + i * size, m->parameters + (first + i) * size,
-					 size) != 0);
+		one.gradients = m->gradients + first * size;
+		initialise(&one, first, n);
+		bb_ddp_memory_work(&one, BB_DDP_UPDATE, false, 0, n);
+		for (size_t i = 0, at = first; i < n; i++, at++)
+			wrong += memcmp(&states[0][i], &m->master[at], sizeof(float)) != 0 ||
+				 memcmp(&states[1][i], &m->moment1[at], sizeof(float)) != 0 ||
+				 memcmp(&states[2][i], &m->moment2[at], sizeof(float)) != 0 ||
+				 (one.parameters && !one.overflowed &&
+				  memcmp(rounded + i * size, m->parameters + at * size, size) != 0);
 	}
 	return wrong;
 }

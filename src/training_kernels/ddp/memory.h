@@ -8,7 +8,7 @@
 
 /* Set by the caller; NULL: none. All have ELEMENTS. */
 struct bb_ddp_memory {
-	enum bb_dtype dtype; /* half, bfloat16 or float; without states also double */
+	enum bb_dtype dtype; /* half, bfloat16 or float */
 	int nranks;
 	size_t elements;
 	char *gradients;
@@ -23,7 +23,8 @@ struct bb_ddp_memory {
 	bool overflowed;
 };
 
-/* Perform WORK on N elements from FIRST on; COPIED as in enum bb_ddp_view. */
+/* Perform WORK, unless it is none on memory, on N elements from FIRST on; COPIED as in enum
+   bb_ddp_view. */
 void bb_ddp_memory_work(struct bb_ddp_memory *memory, enum bb_ddp_work work, bool copied,
 			size_t first, size_t n);
 

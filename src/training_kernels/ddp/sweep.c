@@ -138,27 +138,20 @@ static const struct bb_expectation ddp_expectation = {ddp_fill, ddp_victims, ddp
 
 /* ---- the experiment -------------------------------------------------------------------------- */
 
-/* Do A and B have the same PART? Computations do not depend on the buckets, works on memory not on
-   the algorithm, and parts alone overlap with nothing. */
-static bool is_same_part(const struct ddp_setting *a, const struct ddp_setting *b, int part)
-{
-	const bool steps = part == BB_DDP_STEP;
-
-	return part == BB_DDP_ALONE ||
-	       (a->cap->same == b->cap->same &&
-		(part >= BB_DDP_COPIES || a->algorithm == b->algorithm) &&
-		(part == BB_DDP_REDUCTIONS || part == BB_DDP_UPDATES || a->view == b->view) &&
-		(!steps || (a->overlap == b->overlap && a->place == b->place)));
-}
-
+/* Computations do not depend on the buckets, works on memory not on the algorithm, and parts alone
+   overlap with nothing. */
 static size_t ddp_first(const struct bb_kernel *k, size_t setting, int part)
 {
-	const struct ddp_setting *list = ((const struct ddp_sweep *)k)->settings;
-	size_t i = 0;
+	const struct ddp_setting *const list = ((const struct ddp_sweep *)k)->settings;
+	const struct ddp_setting *a = list, *b = &list[setting];
+	const bool steps = part == BB_DDP_STEP, works = part >= BB_DDP_COPIES;
 
-	while (!is_same_part(&list[i], &list[setting], part))
-		i++;
-	return i;
+	while (part != BB_DDP_ALONE &&
+	       (a->cap->same != b->cap->same || (!works && a->algorithm != b->algorithm) ||
+		((steps || part == BB_DDP_COPIES) && a->view != b->view) ||
+		(steps && (a->overlap != b->overlap || a->place != b->place))))
+		a++;
+	return (size_t)(a - list);
 }
 
 /* COUNT elements AT, which lie behind BEFORE bytes of others, are RANK's of PATTERNS before the
@@ -577,57 +570,22 @@ static const char *setting_words(const struct ddp_sweep *s, size_t setting,
 	return words;
 }
 
-/* With or without OVERLAP: the places of the updates, with all else as in the best setting, and the
-   first step beside it. */
-static void add_places(const struct ddp_sweep *s, bool overlap, struct bb_strbuf *out)
-{
-	const struct bb_ddp_options *a = &s->ddp->options;
-	struct bb_best best = {
-		.choice = {.subject = overlap ? "optimizer, overlap on" : "optimizer, overlap off",
-			   .noise = bb_estimate_noise(s->kernel.engine.run),
-			   .unit = ""}};
-	const size_t first = ddp_best(s, overlap);
-	char words[BB_CANDIDATE_TEXT];
-
-	if (first == s->kernel.settings ||
-	    (a->views.n + a->places.n == 0 && !a->sync_buffers && !a->find_unused))
-		return;
-	for (size_t i = 0; i < s->kernel.settings && a->places.n > 0; i++) {
-		struct ddp_setting like = s->settings[first];
-
-		like.place = s->settings[i].place;
-		if (is_same_setting(&s->settings[i], &like) && !bb_kernel_refusal(&s->kernel, i))
-			bb_best_add(
-				&best,
-				bb_best_steps(bb_kernel_trial(&s->kernel, i, BB_DDP_STEP), 1, NULL),
-				"%s", bb_ddp_place_names[like.place - 1]);
-	}
-	bb_best_recommend(&best, out);
-	const double first_s = first_step(s, first);
-	if (isfinite(first_s))
-		bb_strbuf_addf(out,
-			       "# First step, overlap %s: %.4g ms, %.2f times that with %s (%s)\n",
-			       overlap ? "on" : "off", 1e3 * first_s,
-			       first_s / bb_kernel_median(&s->kernel, first, BB_DDP_STEP),
-			       setting_words(s, first, s->settings[first].cap, words),
-			       a->find_unused ? "the same buckets"
-					      : "one bucket, after the backward pass");
-}
-
 static bb_status ddp_answer(struct ddp_sweep *s)
 {
 	const struct bb_ddp *ddp = s->ddp;
+	const struct bb_ddp_options *a = &ddp->options;
+	const char *const noise = bb_estimate_noise(s->kernel.engine.run);
 	char words[BB_CANDIDATE_TEXT];
 	struct bb_strbuf out = {0};
 
-	for (size_t i = 0; i < ddp->options.nalgorithms; i++) {
+	for (size_t i = 0; i < a->nalgorithms; i++) {
 		const struct bb_trial *start = ddp_start(s, i);
 
 		if (!start->refusal)
 			bb_strbuf_addf(&out,
 				       "# Rank 0 broadcasts the parameters before the first step "
 				       "(%s): %.2f ms\n",
-				       ddp->options.algorithms[i], 1e3 * start->stats.p50);
+				       a->algorithms[i], 1e3 * start->stats.p50);
 	}
 	for (size_t i = 0; i < ddp->ncaps; i++) {
 		const struct bb_ddp_cap *cap = &ddp->caps[i], *last = bb_ddp_last_same(ddp, cap);
@@ -639,24 +597,49 @@ static bb_status ddp_answer(struct ddp_sweep *s)
 	}
 	const size_t answer = out.length;
 	for (int overlap = 0; overlap < 2; overlap++) {
-		struct bb_best best = {.choice = {.subject = overlap ? "buckets, overlap on"
-								     : "buckets, overlap off",
-						  .noise = bb_estimate_noise(s->kernel.engine.run),
-						  .unit = "",
-						  .cause = step_cause}};
+		struct bb_best buckets = {.choice = {.subject = overlap ? "buckets, overlap on"
+									: "buckets, overlap off",
+						     .noise = noise,
+						     .unit = "",
+						     .cause = step_cause}};
+		struct bb_best places = {.choice = {.subject = overlap ? "optimizer, overlap on"
+								       : "optimizer, overlap off",
+						    .noise = noise,
+						    .unit = ""}};
+		const size_t first = ddp_best(s, overlap);
 
 		for (size_t i = 0; i < s->kernel.settings; i++) {
 			const struct bb_ddp_variant *v = ddp_part(s, i, BB_DDP_STEP);
-			const struct bb_ddp_cap *last = bb_ddp_last_same(ddp, v->cap);
+			const struct bb_trial *trial = bb_variant_trial(&v->variant);
 
-			if (v->variant.setting != i || v->step.overlap != overlap ||
-			    bb_kernel_refusal(&s->kernel, i))
+			if (v->step.overlap != overlap || bb_kernel_refusal(&s->kernel, i))
 				continue;
-			bb_best_add(&best, bb_best_steps(bb_variant_trial(&v->variant), 1, v), "%s",
-				    setting_words(s, i, last, words));
+			if (v->variant.setting == i)
+				bb_best_add(
+					&buckets, bb_best_steps(trial, 1, v), "%s",
+					setting_words(s, i, bb_ddp_last_same(ddp, v->cap), words));
+			/* The places with all else as in the best setting. */
+			struct ddp_setting like = s->settings[first];
+			like.place = s->settings[i].place;
+			if (a->places.n > 0 && is_same_setting(&s->settings[i], &like))
+				bb_best_add(&places, bb_best_steps(trial, 1, NULL), "%s",
+					    bb_ddp_place_names[like.place - 1]);
 		}
-		bb_best_recommend(&best, &out);
-		add_places(s, overlap, &out);
+		bb_best_recommend(&buckets, &out);
+		bb_best_recommend(&places, &out);
+		const bool besides =
+			a->views.n + a->places.n > 0 || a->sync_buffers || a->find_unused;
+		const double first_s =
+			besides && first < s->kernel.settings ? first_step(s, first) : NAN;
+		if (isfinite(first_s))
+			bb_strbuf_addf(
+				&out,
+				"# First step, overlap %s: %.4g ms, %.2f times that with %s (%s)\n",
+				overlap ? "on" : "off", 1e3 * first_s,
+				first_s / bb_kernel_median(&s->kernel, first, BB_DDP_STEP),
+				setting_words(s, first, s->settings[first].cap, words),
+				a->find_unused ? "the same buckets"
+					       : "one bucket, after the backward pass");
 	}
 	bb_run_answer(s->kernel.engine.run, &out, answer);
 	return bb_engine_comment_lines(&s->kernel.engine, &out);
@@ -676,12 +659,9 @@ static void set_medians(struct bb_ddp_variant *v)
 							     : call;
 		const double *end = v->ends + row * BB_ENGINE_MOST_ROUNDS;
 
-		if (row == n ? v->cap->buckets.ncycles == 0
-			     : row > n && v->step.extras[row - n - 1] == 0)
-			continue;
-		for (int r = 0; r < v->rounds; r++) {
-			seconds[r] = end[r] - before[r];
-			before[r] = end[r];
+		for (int r = 0; r < v->rounds; r++) { /* a call that is not made ends at 0 */
+			seconds[r] = fmax(0, end[r] - before[r]);
+			before[r] = fmax(before[r], end[r]);
 		}
 		v->reduce_s[row] = bb_stats_median(seconds, (size_t)v->rounds);
 	}
