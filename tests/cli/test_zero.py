@@ -226,6 +226,10 @@ def one_bit_optimizers():
     for more in ("--master off", "--lr 1e-4"):
         configured(config, more, (2,)).says(more.split()[0], "has its own")
     configured(config, "--stages 1", (2,)).says("contradicts --ds-config")
+    # Each part of a wide table has the phases.
+    text = configured(config, "").out
+    equal(text.count("\n  compressed "), text.count("# phase "), "rows of parts")
+    expect(text.count("# phase ") > 1, text)
     configured(config, "--backend sim --cluster hgx-h100:1").prints("stage 0, compressed", "NCCL's messages model")
 
 

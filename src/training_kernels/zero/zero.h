@@ -143,9 +143,9 @@ struct bb_zero_options {
 #define BB_ZERO_FIELDS(FIELD)                                                                      \
 	FIELD(STRING, model, "", "as requested")                                                   \
 	FIELD(INT, stage, "", "of ZeRO; 0: every rank holds everything", BB_COLUMN("stage", 5, 0), \
-	      .place = 1)                                                                          \
+	      BB_KEY, .place = 1)                                                                  \
 	FIELD(STRING, phase, "", "of a 1-bit optimizer: warm-up or compressed; null: another",     \
-	      BB_COLUMN("phase", -10, 0), .place = 1, BB_OPTIONAL)                                 \
+	      BB_COLUMN("phase", -10, 0), BB_KEY, .place = 1, BB_OPTIONAL)                         \
 	FIELD(INT, nranks, "", "ranks that divide the states")                                     \
 	FIELD(INT, rank, "", "rank whose memory is reported")                                      \
 	FIELD(BOOL, alone, "", "only that rank ran: --as-rank")                                    \
