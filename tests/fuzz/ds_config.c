@@ -33,19 +33,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const int file = memfd_create("config", 0);
 	struct bb_error error = {0};
+	static const char *const used[] = {"optimizer", NULL};
+	struct bb_strbuf others = {0};
 	struct bb_ds_config c;
 	char path[64];
 
 	CHECK(file >= 0 && write(file, data, size) == (ssize_t)size);
 	CHECK(lseek(file, 0, SEEK_SET) == 0);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
-	if (bb_ds_config_read(path, NULL, &c, &error) == BB_OK) {
+	if (bb_ds_config_read(path, NULL, used, &others, &c, &error) == BB_OK) {
 		CHECK(c.zero >= -1 && c.zero < BB_ZERO_STAGES);
 		CHECK(c.offload >= -1 && c.offload <= BB_OFFLOAD_PARAMETERS);
 		check_batch(&c, path);
 	} else {
 		CHECK(error.text[0]);
 	}
+	bb_strbuf_free(&others);
 	close(file);
 	return 0;
 }

@@ -14,44 +14,32 @@
    option was given another value. With --fits each combination has its own microbatches. */
 static bb_status merge_file(struct job *job, struct options *o, struct bb_training_buffers *buffers)
 {
-	struct bb_ds_config c = {.zero = -1};
-	bb_status st = bb_ds_config_read(o->ds_config, job->has_model ? &job->model : NULL, &c,
-					 job->error);
-	const int64_t batch = o->fits_given || !c.micro_batch ? -1 : (int64_t)c.micro_batch;
-	const int64_t batches = o->fits_given || !c.micro_batches ? -1 : (int64_t)c.micro_batches;
-	const struct {
-		const char *option;
-		bool given;
-		int64_t *number; /* of the option; or CHOICE */
-		int *choice;
-		int64_t in_file; /* -1: missing */
-	} settings[] = {
-		{"zero", o->zero_given, &o->zero, NULL, c.zero},
-		{"offload", o->offload_given, NULL, &o->offload, c.offload},
-		{"precision", o->precision_given, NULL, &o->precision, c.precision},
-		{"optimizer", o->optimizer_given, NULL, &o->optimizer, c.optimizer},
-		{"micro-batch", o->micro_batch_given, &o->micro_batch, NULL, batch},
-		{"micro-batches", o->micro_batches_given, &o->micro_batches, NULL, batches},
+	struct bb_ds_config c;
+	bb_status st = bb_ds_config_read(o->ds_config, job->has_model ? &job->model : NULL, NULL,
+					 NULL, &c, job->error);
+	struct bb_ds_setting settings[] = {
+		{"zero", o->zero_given, o->zero, c.zero},
+		{"offload", o->offload_given, o->offload, c.offload},
+		{"precision", o->precision_given, o->precision, c.precision},
+		{"optimizer", o->optimizer_given, o->optimizer, c.optimizer},
+		{"micro-batch", o->micro_batch_given, o->micro_batch, (int64_t)c.micro_batch},
+		{"micro-batches", o->micro_batches_given, o->micro_batches,
+		 (int64_t)c.micro_batches},
 	};
 
+	for (int i = 4; i < 6; i++)
+		if (o->fits_given || settings[i].in_file == 0)
+			settings[i].in_file = -1;
+	if (st == BB_OK)
+		st = bb_ds_config_settle(settings, sizeof(settings) / sizeof(settings[0]),
+					 o->ds_config, job->error);
 	if (st != BB_OK)
 		return st;
+	o->zero = settings[0].value;
+	o->offload = (int)settings[1].value;
+	o->precision = (int)settings[2].value;
+	o->optimizer = (int)settings[3].value;
 	*buffers = c.buffers;
-	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
-		const int64_t value =
-			settings[i].number ? *settings[i].number : *settings[i].choice;
-		const int64_t in_file = settings[i].in_file;
-
-		if (in_file >= 0 && settings[i].given && value != in_file)
-			return bb_fail(job->error, BB_EUSAGE,
-				       "--%s: contradicts --ds-config %.200s; leave one of them "
-				       "out",
-				       settings[i].option, job->o->ds_config);
-		if (in_file >= 0 && settings[i].number)
-			*settings[i].number = in_file;
-		else if (in_file >= 0)
-			*settings[i].choice = (int)in_file;
-	}
 	bb_ds_config_add_saving(&c, &job->text);
 	if (c.onebit.kind != BB_ONEBIT_NONE && c.total_steps > 0)
 		bb_json_add_double(&job->json, "volume_saved",

@@ -200,8 +200,34 @@ static const struct {
 	{"train_batch_size", AT(batch), 1, MOST, 0, 0},
 };
 
-bb_status bb_ds_config_read(const char *path, const struct bb_model *model, struct bb_ds_config *c,
-			    struct bb_error *error)
+/* Append the keys of VALUE, an object at PREFIX, that are not used. */
+static void others_add(const json_t *value, const char *prefix, const char *const used[],
+		       const struct bb_ds_config *c, struct bb_strbuf *out)
+{
+	const char *name;
+	json_t *member;
+
+	json_object_foreach((json_t *)value, name, member)
+	{
+		const char *const *u = used;
+		char key[128];
+
+		snprintf(key, sizeof(key), "%s%s%.40s", prefix, *prefix ? "." : "", name);
+		bb_printable_clean(key);
+		while (*u && strcmp(*u, key) != 0)
+			u++;
+		if (*u || (c->onebit.kind != BB_ONEBIT_NONE && strcmp(key, PARAMS) == 0))
+			continue;
+		if (json_is_object(member))
+			others_add(member, key, used, c, out);
+		else
+			bb_strbuf_addf(out, "%s%s", out->length > 0 ? ", " : "", key);
+	}
+}
+
+bb_status bb_ds_config_read(const char *path, const struct bb_model *model,
+			    const char *const used[], struct bb_strbuf *others,
+			    struct bb_ds_config *c, struct bb_error *error)
 {
 	static const char *const devices[] = {"none", "cpu", "nvme", NULL};
 	/* DeepSpeed ignores their case. */
@@ -263,46 +289,27 @@ bb_status bb_ds_config_read(const char *path, const struct bb_model *model, stru
 	}
 	if (c->onebit.kind != BB_ONEBIT_NONE)
 		read_onebit(&r, c);
+	if (others)
+		others_add(r.root, "", used, c, others);
 out:
 	json_decref(r.root);
 	return r.status;
 }
 
-/* Append the keys of VALUE, an object at PREFIX, that are not used. */
-static void others_add(const json_t *value, const char *prefix, const char *const used[],
-		       struct bb_strbuf *out)
-{
-	const char *name;
-	json_t *member;
-
-	json_object_foreach((json_t *)value, name, member)
-	{
-		const char *const *u = used;
-		char key[128];
-
-		snprintf(key, sizeof(key), "%s%s%.40s", prefix, *prefix ? "." : "", name);
-		bb_printable_clean(key);
-		while (*u && strcmp(*u, key) != 0)
-			u++;
-		if (json_is_object(member) && !*u)
-			others_add(member, key, used, out);
-		else if (!*u)
-			bb_strbuf_addf(out, "%s%s", out->length > 0 ? ", " : "", key);
-	}
-}
-
-bb_status bb_ds_config_others(const char *path, const char *const used[], struct bb_strbuf *out,
+bb_status bb_ds_config_settle(struct bb_ds_setting *settings, size_t n, const char *path,
 			      struct bb_error *error)
 {
-	const struct bb_file_request request = {
-		.option = "--ds-config", .path = path, .most = BB_JSON_FILE_BYTES};
-	json_t *root = NULL;
-	const bb_status status = bb_json_file_open(&request, "ds_config.json", &root, error);
-
-	if (status == BB_OK)
-		others_add(root, "", used, out);
-	json_decref(root);
-	return status;
+	for (struct bb_ds_setting *s = settings; s < settings + n; s++) {
+		if (s->in_file < 0)
+			continue;
+		if (s->given && s->value != s->in_file)
+			return bb_fail(error, BB_EUSAGE,
+				       "--%s: contradicts --ds-config %.200s; leave one of them "
+				       "out",
+				       s->option, path);
+		s->value = s->in_file;
+	}
+	return BB_OK;
 }
 
 void bb_ds_config_add_saving(const struct bb_ds_config *c, struct bb_strbuf *out)

@@ -33,17 +33,26 @@ struct bb_ds_config {
 };
 
 /*
- * Read the file at PATH for MODEL (NULL: unknown); keys that concern neither memory
- * nor communication are ignored. BB_EUSAGE with a sentence that names file and key for a wrong type
- * or value, and for what DeepSpeed refuses with a 1-bit optimizer.
+ * Read the file at PATH for MODEL (NULL: unknown); keys that concern neither memory nor
+ * communication are ignored. Unless OTHERS is NULL, the keys that hold a value but are not in USED,
+ * a list that ends with NULL, nor parameters of a 1-bit optimizer, are appended to it, with commas
+ * between them; a key there includes all below it. BB_EUSAGE with a sentence that names file and
+ * key for a wrong type or value, and for what DeepSpeed refuses with a 1-bit optimizer.
  */
 BB_MUST bb_status bb_ds_config_read(const char *path, const struct bb_model *model,
+				    const char *const used[], struct bb_strbuf *others,
 				    struct bb_ds_config *config, struct bb_error *error);
 
-/* Append the keys of the file at PATH that hold a value but are not in USED, a list of keys that
-   ends with NULL, with commas between them; a key there includes all below it. */
-BB_MUST bb_status bb_ds_config_others(const char *path, const char *const used[],
-				      struct bb_strbuf *out, struct bb_error *error);
+/* The value of an option, and that of the file; -1: missing. */
+struct bb_ds_setting {
+	const char *option;
+	bool given;
+	int64_t value, in_file;
+};
+
+/* Give N options the values of the file at PATH. BB_EUSAGE if another one was given. */
+BB_MUST bb_status bb_ds_config_settle(struct bb_ds_setting *settings, size_t n, const char *path,
+				      struct bb_error *error);
 
 /* Append how much less than fp16 gradients the 1-bit optimizer of CONFIG sends, as a comment line;
    without such an optimizer nothing. */

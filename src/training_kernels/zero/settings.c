@@ -12,8 +12,7 @@
 
 bb_status bb_zero_apply_ds_config(struct bb_zero *zero, struct bb_error *error)
 {
-	static const char *const used[] = {"optimizer.params",
-					   "zero_optimization.stage",
+	static const char *const used[] = {"zero_optimization.stage",
 					   "zero_optimization.overlap_comm",
 					   "fp16.enabled",
 					   "fp16.loss_scale",
@@ -27,16 +26,12 @@ bb_status bb_zero_apply_ds_config(struct bb_zero *zero, struct bb_error *error)
 	struct bb_zero_options *a = &zero->options;
 	struct bb_ds_config *c = &zero->config;
 	struct bb_strbuf ignored = {0};
-	bb_status status = bb_ds_config_read(a->ds_config, NULL, c, error);
+	bb_status status = bb_ds_config_read(a->ds_config, NULL, used, &ignored, c, error);
 	const bool half = c->precision == BB_MIXED && !c->bf16, bf16 = c->bf16;
 	/* DeepSpeed overlaps only stage 3 unless told otherwise. */
 	const bool overlaps = c->overlap < 0 ? c->zero == 3 : c->overlap;
 	const int64_t scale = c->loss_scale ? c->loss_scale : INT64_C(1) << c->scale_power;
-	const struct {
-		const char *option;
-		bool given;
-		int64_t mine, in_file; /* -1: missing */
-	} settings[] = {
+	struct bb_ds_setting settings[] = {
 		{"stages", a->stages_given, a->stages, c->zero < 0 ? -1 : 1 << c->zero},
 		{"datatype", a->dtype_given, a->dtype,
 		 half                ? BB_HALF
@@ -55,40 +50,30 @@ bb_status bb_zero_apply_ds_config(struct bb_zero *zero, struct bb_error *error)
 		 : overlaps                         ? BB_ZERO_OVERLAP_ON
 						    : BB_ZERO_OVERLAP_OFF},
 	};
-	int64_t values[sizeof(settings) / sizeof(settings[0])];
 
-	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]) && status == BB_OK; i++) {
-		values[i] = settings[i].in_file < 0 ? settings[i].mine : settings[i].in_file;
-		if (settings[i].given && settings[i].mine != values[i])
-			status = bb_fail(error, BB_EUSAGE,
-					 "--%s: contradicts --ds-config %.200s; leave one of them "
-					 "out",
-					 settings[i].option, a->ds_config);
-	}
+	if (status == BB_OK)
+		status = bb_ds_config_settle(settings, sizeof(settings) / sizeof(settings[0]),
+					     a->ds_config, error);
 	if (status == BB_OK && c->type && strncmp(c->type, "adam", 4) != 0 &&
 	    c->onebit.kind != BB_ONEBIT_ADAM && c->onebit.kind != BB_ONEBIT_ZERO_ONE)
 		status = bb_fail(error, BB_EUSAGE,
 				 "--ds-config %.200s: optimizer.type: the step of %s is not known; "
 				 "give Adam, AdamW, OneBitAdam or ZeroOneAdam",
 				 a->ds_config, c->type);
-	if (status == BB_OK && (values[3] > 65536 || (values[3] & (values[3] - 1))))
+	if (status == BB_OK &&
+	    (settings[3].value > 65536 || (settings[3].value & (settings[3].value - 1))))
 		status = bb_fail(error, BB_EUSAGE,
 				 "--ds-config %.200s: fp16: sums of gradients are exact only for a "
 				 "loss scale that is a power of two up to 65536, not for %jd",
-				 a->ds_config, values[3]);
+				 a->ds_config, settings[3].value);
 	BB_TRY(status, status, out);
-	/* Only 1-bit optimizers use their parameters; others have PyTorch's. */
-	BB_TRY(status,
-	       bb_ds_config_others(a->ds_config, used + (c->onebit.kind == BB_ONEBIT_NONE),
-				   &ignored, error),
-	       out);
 	snprintf(zero->ignored, sizeof(zero->ignored), "%s", bb_strbuf_text(&ignored));
-	a->stages = (unsigned)values[0];
-	a->dtype = (enum bb_dtype)values[1];
-	a->accumulate = values[2];
-	a->scale = values[3];
-	a->growth = values[4];
-	a->overlap = (int)values[5];
+	a->stages = (unsigned)settings[0].value;
+	a->dtype = (enum bb_dtype)settings[1].value;
+	a->accumulate = settings[2].value;
+	a->scale = settings[3].value;
+	a->growth = settings[4].value;
+	a->overlap = (int)settings[5].value;
 	/* In bf16 DeepSpeed neither scales the loss nor looks for overflows. */
 	a->overflow = bf16 ? 0 : a->overflow;
 out:
