@@ -241,12 +241,21 @@ static bb_status refuse_unknown(const char *name, struct bb_error *error)
 {
 	const size_t length = strcspn(name, ":");
 	const struct bb_family *family = bb_family_find(name, length);
+	const struct bb_model_preset *preset = bb_model_presets;
 	const char *names[MOST_NAMES + 1] = {NULL};
 	char hint[BB_SUGGESTION];
 	int n = 0;
 	struct bb_strbuf text = {0};
 
-	if (family) {
+	while (preset->name &&
+	       (strlen(preset->name) != length || strncmp(preset->name, name, length) != 0))
+		preset++;
+	if (preset->name && name[length]) {
+		bb_fail(error, BB_EUSAGE,
+			"--model %s: %s has its own hyperparameters; give it alone, or all of "
+			"them with the family %.*s (see --list)",
+			name, preset->name, (int)strcspn(preset->text, ":"), preset->text);
+	} else if (family) {
 		add_needed(&text, family);
 		bb_fail(error, BB_EUSAGE, "--model %s is a family; give its hyperparameters: %s",
 			name, bb_strbuf_text(&text));

@@ -88,6 +88,7 @@ def attention_stores_scores_or_not():
     attention = 2 * (128 * 2 * (192 + 128) + 2112) + 4 * 128
     token = 58 * (attention + 2 * (3 * 9 * 2048 + 12 * 7168)) + 3 * (attention + 2 * (3 * 18432 + 4 * 7168))
     equal(said("--model deepseek-v3 --seq 1024")["activations_bytes"], 1024 * token, "DeepSeek-V3")
+    memory("--model deepseek-v3:layers=9").exits(2).says("deepseek-v3 has its own hyperparameters", "family deepseek_v3")
 
 
 @test
