@@ -170,6 +170,9 @@ def coded_losses():
     equal(one["losses"][:13], adam["losses"][:13], "twelve steps of warm-up, a fifth")
     expect(one["losses"][20:] != adam["losses"][20:], "a compressed phase")
     expect(one["wire_bytes"] < 0.3 * adam["wire_bytes"], "bytes")
+    # 65 numbers, padded to 96, in 4 chunks with a scale each; the backend chooses how, whatever --algo.
+    equal((found["int8"]["wire_bytes"], found["int8"]["algorithm"]), (2 * 3 * (96 // 4 + 4), None), "bytes of int8")
+    equal(learns("-g 4", "--algo recursive_doubling")["int8"]["wire_bytes"], found["int8"]["wire_bytes"], "the same")
     for name, r in learns("-g 4", "--accumulate 3").items():
         expect(abs(r["loss"] / found[name]["loss"] - 1) < 1e-3, f"batches of {name}")
     result = run("data_parallel -g 2 --train 60 --strategy ddp --coded onebit-adam,int8").exits(0)

@@ -56,8 +56,8 @@ struct bb_onebit_schedule {
 
 /*
  * The exchange of the next step. 1-bit Adam and LAMB: full up to freeze_step. 0/1 Adam: full if the
- * interval divides the step; local from freeze_step on. DeepSpeed's first step only tries the
- * exchange; it is left out here, and does not count.
+ * interval divides the step; local from freeze_step on. DeepSpeed's first step, which only tries
+ * the exchange, is a full one here; its 0/1 Adam begins with local steps one step later.
  */
 enum bb_onebit_exchange bb_onebit_next(const struct bb_onebit *settings,
 				       struct bb_onebit_schedule *schedule);

@@ -154,6 +154,12 @@ static void dp_buffers(void *own, int rank, const struct bb_operation *operation
 		bb_kernel_in_place(operation, rank, s->out, in, out);
 }
 
+/* NULL: of --coded the backend chooses, as it has no algorithm for all of its collectives. */
+static const char *algorithm_of(const struct bb_strategy *s, const struct bb_dp_options *a)
+{
+	return s->reduces && s->kind != BB_BY_CODES ? a->algo_text : NULL;
+}
+
 static bb_status dp_write(struct bb_variant *variant, struct bb_trial *trial, const char **refusal)
 {
 	struct bb_dp_variant *v = (struct bb_dp_variant *)variant;
@@ -164,7 +170,7 @@ static bb_status dp_write(struct bb_variant *variant, struct bb_trial *trial, co
 	v->setting = s->settings[variant->setting];
 	v->loss = v->apart = v->gap = NAN;
 	variant->subject = strategy->name;
-	variant->algorithm = strategy->reduces ? a->algo_text : NULL;
+	variant->algorithm = algorithm_of(strategy, a);
 	trial->workload.stand_in = (enum bb_stand_in)a->stand_in;
 	trial->workload.buffers = s->out ? dp_buffers : NULL;
 	snprintf(trial->what, sizeof(trial->what), "%s of %d ranks", strategy->name,
@@ -283,9 +289,10 @@ static void dp_describe(const struct bb_kernel *k, size_t setting, void *record)
 	const struct bb_trial *trial = bb_variant_trial(&v->variant);
 	const double batches_us = 1e6 * s->compute_s * (double)s->batches;
 	const bool trains = dp->options.train_given;
-	const char *name = dp->options.algo_text, *own = bb_algorithm_own(name);
+	const char *name = algorithm_of(strategy, &dp->options);
+	const char *own = name ? bb_algorithm_own(name) : NULL;
 	/* A library's own tree sends other bytes than the schedule of its name; rings are equal. */
-	const bool differs = own == name && strcmp(name, "ring") != 0 &&
+	const bool differs = name && own == name && strcmp(name, "ring") != 0 &&
 			     bb_native_find(k->engine.run->options.backend->natives, name);
 	struct bb_dp_record *r = record;
 	struct bb_error cause = {.text = ""};
@@ -308,11 +315,11 @@ static void dp_describe(const struct bb_kernel *k, size_t setting, void *record)
 	if (strategy->kind == BB_BY_AVERAGE)
 		r->every = (int64_t)s->every;
 	r->program_steps = (int64_t)bb_strategy_steps(s);
-	r->algorithm = strategy->reduces ? name : NULL;
+	r->algorithm = name;
 	r->most_bytes = (int64_t)memory.most;
 	if (memory.worker != memory.most)
 		r->worker_bytes = (int64_t)memory.worker;
-	if (!strategy->reduces || (!differs && bb_algorithm_find(&bb_all_reduce, own)))
+	if (!name || (!differs && bb_algorithm_find(&bb_all_reduce, own)))
 		r->wire_bytes = (int64_t)bb_strategy_wire(&v->variant.taped, s, own);
 	if (trains) {
 		r->train_steps = dp->options.train;

@@ -113,7 +113,7 @@ BB_MUST bb_status bb_strategy_write(struct bb_taped *taped,
 				    const char *algorithm, struct bb_error *error);
 
 /* The maximum over ranks of bytes sent and bytes received in a step of TAPED, with collectives by
-   the schedule ALGORITHM; those of an unknown schedule count 0. */
+   the schedule ALGORITHM (NULL: that which sends least); those of an unknown one count 0. */
 double bb_strategy_wire(const struct bb_taped *taped, const struct bb_strategy_setting *setting,
 			const char *algorithm);
 
@@ -198,7 +198,7 @@ struct bb_dp_options {
 	FIELD(INT, batches, "", "batches of a rank in a step")                                     \
 	FIELD(INT, every, "", "steps between two averages of the parameters; null: none")          \
 	FIELD(INT, program_steps, "", "steps that are timed together")                             \
-	FIELD(STRING, algorithm, "", "algorithm of the collectives; null: none")                   \
+	FIELD(STRING, algorithm, "", "algorithm of the collectives; null: none, or --coded")       \
 	FIELD(DOUBLE, step_us, "us", "measured step, until the last rank ends: median",            \
 	      BB_COLUMN("step", 10, 3), .place = 4, BB_MS)                                         \
 	BB_INTERVAL_FIELDS(FIELD)                                                                  \
