@@ -360,7 +360,8 @@ static void settings_of_file_add(struct sweep *s, const struct subject *u, uint6
 	struct bb_ds_config c;
 	const struct bb_training_buffers *const b = &c.buffers;
 
-	sweep_add(s, bb_ds_config_read(path, u->has_model ? &u->model : NULL, &c, &error));
+	sweep_add(s,
+		  bb_ds_config_read(path, u->has_model ? &u->model : NULL, NULL, NULL, &c, &error));
 	text_add(s, error.text);
 	SWEEP_ADD(s, c.zero, c.offload, c.precision, c.optimizer, (double)b->reduce,
 		  (double)b->gather, (double)b->prefetch, (double)b->live, b->overlap);
