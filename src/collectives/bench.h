@@ -26,7 +26,7 @@ struct bb_bench {
 	struct bb_results results;
 	struct bb_groups *groups; /* NULL: one group */
 	int simulated_rank;       /* split world in virtual time: a rank of the simulated group */
-	struct bb_accuracy_record *accuracies; /* with --accuracy: the rows */
+	struct bb_accuracy_record *accuracies; /* of the last size, root and cycle */
 	size_t naccuracies, accuracy_room;
 	double busbw_sum;
 };

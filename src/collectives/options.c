@@ -355,7 +355,8 @@ static bb_status check_explain(struct bb_collective_options *a, const struct bb_
 /* --accuracy sums floating-point numbers of one group; by default of all types of at most 32 bits,
    by the classic schedules and by the backend's choice. */
 static bb_status check_accuracy(struct bb_collective_options *a, struct bb_options *o,
-				const struct bb_collective *collective, struct bb_error *error)
+				const struct bb_collective *collective,
+				const struct bb_environment *e, struct bb_error *error)
 {
 	const unsigned floats = 1u << BB_HALF | 1u << BB_FLOAT | 1u << BB_BFLOAT16 |
 				1u << BB_F8E4M3 | 1u << BB_F8E5M2;
@@ -370,7 +371,8 @@ static bb_status check_accuracy(struct bb_collective_options *a, struct bb_optio
 			       op_name(__builtin_ctz(a->ops & ~(1u << BB_SUM))));
 	if (a->split.sign)
 		return bb_fail(error, BB_EUSAGE,
-			       "NCCL_TESTS_SPLIT: --accuracy examines one group; unset it");
+			       "NCCL_TESTS_SPLIT%s: --accuracy examines one group; unset it",
+			       e->split ? "" : "_MASK");
 	a->dtypes = a->dtypes_given ? a->dtypes : floats;
 	a->algorithms = a->algo_text_given ? a->algorithms : BB_OWN "ring," BB_OWN "tree,auto";
 	/* Enough elements for 1024 ranks, and few enough for one core. */
@@ -407,7 +409,7 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	       resolve_number("NCCL_TESTS_ALLTOALLV_SPREAD", e->spread, 0, 1, &a->spread, error),
 	       out);
 	if (a->accuracy)
-		BB_TRY(st, check_accuracy(a, o, collective, error), out);
+		BB_TRY(st, check_accuracy(a, o, collective, e, error), out);
 	BB_TRY(st, resolve_protocols(a, error), out);
 	BB_TRY(st, resolve_matrices(a, o, collective, e, error), out);
 	if (a->explain) {

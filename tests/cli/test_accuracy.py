@@ -88,8 +88,8 @@ def errors_grow_as_the_formula():
         r = found[dtype, "ring", 1024, "steps"], found[dtype, "tree", 1024, "steps"]
         for got, wanted in zip(r, (ring, tree)):
             expect(abs(got["rms_error"] / wanted - 1) < 0.03, f"{dtype} among 1024 ranks: {got}")
-    text = run("all_reduce -g 2 --accuracy -d bfloat16").exits(0)
-    text.prints("# bfloat16, 1024 ranks: RMS error of the sum 3.7% by ring, 0.51% by tree")
+    text = run("all_reduce -g 2 --accuracy -d bfloat16 --accuracy-ranks 1024 -N 2").exits(0)
+    text.prints("# bfloat16, 1024 ranks: RMS error of the sum 3.7% by ring, 0.51% by tree\n")
 
 
 @test
@@ -129,4 +129,5 @@ def refusals():
         ("broadcast --accuracy", ("--accuracy", "adds nothing")),
     ):
         run(line).exits(2).says(*words)
-    run("all_reduce -g 4 --accuracy", {"NCCL_TESTS_SPLIT": "MOD 2"}).exits(2).says("NCCL_TESTS_SPLIT", "one group")
+    run("all_reduce -g 4 --accuracy", {"NCCL_TESTS_SPLIT": "MOD 2"}).exits(2).says("NCCL_TESTS_SPLIT:", "one group")
+    run("all_reduce -g 4 --accuracy", {"NCCL_TESTS_SPLIT_MASK": "1"}).exits(2).says("NCCL_TESTS_SPLIT_MASK:")
