@@ -12,15 +12,16 @@ struct format {
 	uint32_t largest;  /* encoding that everything beyond the range gets */
 	uint32_t nan;      /* encoding of the positive NaN that is written */
 	uint32_t last_num; /* largest magnitude that is not a NaN */
+	double most;       /* largest number */
 };
 
-static const struct format half = {10, 15, 0x7c00, 0x7e00, 0x7c00};
-static const struct format bfloat16 = {7, 127, 0x7f80, 0x7fc0, 0x7f80};
-static const struct format e4m3 = {3, 7, 0x7e, 0x7f, 0x7e};
-static const struct format e5m2 = {2, 15, 0x7c, 0x7e, 0x7c};
-/* Of these only the spacing is computed here. */
-static const struct format float32 = {.mantissa = 23, .bias = 127};
-static const struct format float64 = {.mantissa = 52, .bias = 1023};
+static const struct format half = {10, 15, 0x7c00, 0x7e00, 0x7c00, 65504};
+static const struct format bfloat16 = {7, 127, 0x7f80, 0x7fc0, 0x7f80, 0x1.fep127};
+static const struct format e4m3 = {3, 7, 0x7e, 0x7f, 0x7e, 448};
+static const struct format e5m2 = {2, 15, 0x7c, 0x7e, 0x7c, 57344};
+/* Of these only the precision and the range. */
+static const struct format float32 = {.mantissa = 23, .bias = 127, .most = 0x1.fffffep127};
+static const struct format float64 = {.mantissa = 52, .bias = 1023, .most = 0x1.fffffffffffffp1023};
 
 static const struct format *format_of(enum bb_dtype dtype)
 {
@@ -123,22 +124,34 @@ void bb_scalar_encode(enum bb_dtype dtype, double value, void *element)
 	}
 }
 
+static const struct format *precision_of(enum bb_dtype dtype)
+{
+	return dtype == BB_DOUBLE ? &float64 : dtype == BB_FLOAT ? &float32 : format_of(dtype);
+}
+
 double bb_scalar_spacing(enum bb_dtype dtype, double value)
 {
-	const struct format *f = dtype == BB_DOUBLE  ? &float64
-				 : dtype == BB_FLOAT ? &float32
-						     : format_of(dtype);
+	const struct format *f = precision_of(dtype);
 	const int least = 1 - f->bias, exponent = value == 0 ? least : ilogb(value);
 
 	return ldexp(1, (exponent > least ? exponent : least) - f->mantissa);
 }
 
+/* ROUNDED times SPACING, or what stands for it beyond the range. */
+static double scaled(enum bb_dtype dtype, double rounded, double spacing)
+{
+	const double most = precision_of(dtype)->most, value = rounded * spacing;
+
+	return fabs(value) <= most || isnan(value)
+		       ? value
+		       : copysign(dtype == BB_F8E4M3 ? most : INFINITY, value);
+}
+
 double bb_scalar_round(enum bb_dtype dtype, double value)
 {
-	uint64_t code;
+	const double spacing = isfinite(value) ? bb_scalar_spacing(dtype, value) : 1;
 
-	bb_scalar_encode(dtype, value, &code);
-	return bb_scalar_decode(dtype, &code);
+	return scaled(dtype, rint(value / spacing), spacing);
 }
 
 double bb_scalar_round_by(enum bb_dtype dtype, double value, double draw)
@@ -146,8 +159,7 @@ double bb_scalar_round_by(enum bb_dtype dtype, double value, double draw)
 	const double spacing = isfinite(value) ? bb_scalar_spacing(dtype, value) : 1;
 	const double below = floor(value / spacing);
 
-	/* A neighbour, or what lies beyond the range. */
-	return bb_scalar_round(dtype, spacing * (below + (draw < value / spacing - below)));
+	return scaled(dtype, below + (draw < value / spacing - below), spacing);
 }
 
 static bool is_signed(enum bb_dtype dtype)
