@@ -165,6 +165,18 @@ def a_config_of_deepspeed():
     equal((got["loss_scale"], got["skipped"], got["dtype"]), (128, 1, "half"), "a fixed scale")
     (got,) = records(configured({"bf16": {"enabled": True}}, "--json -"))["zero"]
     equal((got["loss_scale"], got["skipped"], got["dtype"]), (1, 0, "bfloat16"), "bf16 scales nothing")
+    # ZeRO++, in nodes of zero_hpz_partition_size ranks, which --cluster may give, too.
+    plus = {"zero_quantized_weights": True, "zero_quantized_gradients": True, "zero_hpz_partition_size": 2}
+    config = {"zero_optimization": {"stage": 3, **plus}, "fp16": {"enabled": True}}
+    (wanted,) = records(run(f"zero -g 4 --model linear:3x9 {SHORT} --stages 3 --qwz --qgz 2 --hpz 2 --growth-interval 1000 --json -"))["zero"]
+    (got,) = records(configured(config, "-g 4 --json -"))["zero"]
+    for name in ("checksum", "wire_bytes", "second_bytes", "gather_error", "reduce_error", "wrong"):
+        equal(got[name], wanted[name], name)
+    configured(config, "-g 4").prints("ignored: nothing")
+    for more, says in (("-g 4 --hpz 4", "--hpz: contradicts"), ("-g 2", "--qgz 2"), ("-g 4 --reduce-dtype float", "--qgz 2 and --reduce-dtype")):
+        configured(config, more, (2,)).says(says)
+    configured({"zero_optimization": {"stage": 3, "zero_quantized_gradients": True}}, "-g 4", (2,)).says("give --qgz")
+    configured({"zero_optimization": {"stage": 2, **plus}}, "", (2,)).says("no effect before stage 3")
     for config, says in [
         ({"optimizer": {"type": "SGD"}}, "optimizer.type: the step of sgd"),
         ({"fp16": {"enabled": True, "loss_scale": 100}}, "power of two up to 65536, not for 100"),

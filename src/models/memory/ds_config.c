@@ -191,6 +191,7 @@ static const struct {
 	{ZERO ".allgather_bucket_size", AT(buffers.gather), 0, 1e15, 5e8, 0},
 	{ZERO ".stage3_prefetch_bucket_size", AT(buffers.prefetch), 0, 1e15, 5e7, 0.9},
 	{ZERO ".stage3_max_live_parameters", AT(buffers.live), 0, 1e15, 1e9, 0},
+	{ZERO ".zero_hpz_partition_size", AT(hpz), 0, MOST, 0, 0},
 	{"fp16.loss_scale", AT(loss_scale), 0, MOST, 0, 0},
 	{"fp16.initial_scale_power", AT(scale_power), 0, 32, 16, 0},
 	{"fp16.loss_scale_window", AT(scale_window), 1, MOST, 1000, 0},
@@ -261,6 +262,8 @@ bb_status bb_ds_config_read(const char *path, const struct bb_model *model,
 				? BB_OFFLOAD_PARAMETERS
 			: optimizer > 0 ? BB_OFFLOAD_OPTIMIZER
 					: BB_OFFLOAD_NONE;
+		c->qwz = read_switch(&r, ZERO ".zero_quantized_weights");
+		c->qgz = read_switch(&r, ZERO ".zero_quantized_gradients");
 		c->buffers.overlap = read_switch(&r, ZERO ".overlap_comm");
 		if (find_setting(&r, ZERO ".overlap_comm") && !r.is_auto)
 			c->overlap = c->buffers.overlap;

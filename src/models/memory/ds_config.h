@@ -16,6 +16,8 @@ struct bb_ds_config {
 	int optimizer;          /* enum bb_optimizer_index; optimizer.type */
 	const char *type;       /* optimizer.type in small letters; NULL: missing */
 	int overlap;            /* zero_optimization.overlap_comm, 0 or 1 */
+	bool qwz, qgz;          /* .zero_quantized_weights, .zero_quantized_gradients */
+	int64_t hpz;            /* .zero_hpz_partition_size; 0 or 1: none */
 	uint64_t micro_batch;   /* train_micro_batch_size_per_gpu */
 	uint64_t micro_batches; /* gradient_accumulation_steps */
 	uint64_t batch;         /* train_batch_size: of all data-parallel ranks */

@@ -71,7 +71,7 @@ void bb_zero_formula_add(const struct bb_zero_options *a, const struct bb_zero_r
 {
 	if (r->stage < 3 || !(a->units_text_given || a->padding_given || a->prefetch_given ||
 			      a->backward_prefetch_given || a->separate || a->reshard > 0 ||
-			      a->qwz || a->qgz_given || a->reduce_dtype_given))
+			      a->qwz || a->qgz || a->reduce_dtype_given))
 		return;
 	bb_strbuf_addf(out,
 		       "# units: %jd, at most %jd gathered at once; formula of equal units: "

@@ -411,7 +411,7 @@ static void set_groups(struct bb_zero_rank *z)
 
 	z->reshard = z->stage == 3 ? (int)a->reshard : 0;
 	z->gathers_codes = z->stage == 3 && a->qwz && z->has_peers;
-	z->reduces_codes = z->stage == 3 && a->qgz_given;
+	z->reduces_codes = z->stage == 3 && a->qgz && z->has_peers;
 	z->nodes = (struct bb_coded_form){.nranks = n,
 					  .local = z->reduces_codes ? (int)a->qgz
 						   : z->reshard > 1 ? z->reshard

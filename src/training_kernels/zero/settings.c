@@ -10,10 +10,13 @@
 
 #define MOST_PARAMETERS UINT64_C(1000000000000000) /* their bytes fit into 64 bits */
 
-bb_status bb_zero_apply_ds_config(struct bb_zero *zero, struct bb_error *error)
+bb_status bb_zero_apply_ds_config(struct bb_zero *zero, int node_ranks, struct bb_error *error)
 {
 	static const char *const used[] = {"zero_optimization.stage",
 					   "zero_optimization.overlap_comm",
+					   "zero_optimization.zero_quantized_weights",
+					   "zero_optimization.zero_quantized_gradients",
+					   "zero_optimization.zero_hpz_partition_size",
 					   "fp16.enabled",
 					   "fp16.loss_scale",
 					   "fp16.initial_scale_power",
@@ -28,9 +31,8 @@ bb_status bb_zero_apply_ds_config(struct bb_zero *zero, struct bb_error *error)
 	struct bb_strbuf ignored = {0};
 	bb_status status = bb_ds_config_read(a->ds_config, NULL, used, &ignored, c, error);
 	const bool half = c->precision == BB_MIXED && !c->bf16, bf16 = c->bf16;
-	/* DeepSpeed overlaps only stage 3 unless told otherwise. */
-	const bool overlaps = c->overlap < 0 ? c->zero == 3 : c->overlap;
 	const int64_t scale = c->loss_scale ? c->loss_scale : INT64_C(1) << c->scale_power;
+	const int64_t nodes = c->hpz > 1 ? c->hpz : node_ranks;
 	struct bb_ds_setting settings[] = {
 		{"stages", a->stages_given, a->stages, c->zero < 0 ? -1 : 1 << c->zero},
 		{"datatype", a->dtype_given, a->dtype,
@@ -47,26 +49,49 @@ bb_status bb_zero_apply_ds_config(struct bb_zero *zero, struct bb_error *error)
 		{"growth-interval", a->growth_given, a->growth, half ? c->scale_window : -1},
 		{"overlap", a->overlap_given, a->overlap,
 		 c->overlap < 0 && a->overlap_given ? -1
-		 : overlaps                         ? BB_ZERO_OVERLAP_ON
-						    : BB_ZERO_OVERLAP_OFF},
+		 /* DeepSpeed overlaps only stage 3 unless told otherwise. */
+		 : c->overlap > 0 || (c->overlap < 0 && c->zero == 3) ? BB_ZERO_OVERLAP_ON
+								      : BB_ZERO_OVERLAP_OFF},
+		{a->hpz_given ? "hpz" : "reshard", a->hpz_given || a->reshard_given, a->reshard,
+		 c->hpz > 1 ? c->hpz : -1},
+		{"qgz", a->qgz_given, a->qgz, c->qgz && !a->qgz_given ? nodes : -1},
 	};
 
-	if (status == BB_OK)
-		status = bb_ds_config_settle(settings, sizeof(settings) / sizeof(settings[0]),
-					     a->ds_config, error);
-	if (status == BB_OK && c->type && strncmp(c->type, "adam", 4) != 0 &&
-	    c->onebit.kind != BB_ONEBIT_ADAM && c->onebit.kind != BB_ONEBIT_ZERO_ONE)
-		status = bb_fail(error, BB_EUSAGE,
-				 "--ds-config %.200s: optimizer.type: the step of %s is not known; "
-				 "give Adam, AdamW, OneBitAdam or ZeroOneAdam",
-				 a->ds_config, c->type);
-	if (status == BB_OK &&
-	    (settings[3].value > 65536 || (settings[3].value & (settings[3].value - 1))))
-		status = bb_fail(error, BB_EUSAGE,
-				 "--ds-config %.200s: fp16: sums of gradients are exact only for a "
-				 "loss scale that is a power of two up to 65536, not for %jd",
-				 a->ds_config, settings[3].value);
 	BB_TRY(status, status, out);
+	if (c->type && strncmp(c->type, "adam", 4) != 0 && c->onebit.kind != BB_ONEBIT_ADAM &&
+	    c->onebit.kind != BB_ONEBIT_ZERO_ONE)
+		BB_TRY(status,
+		       bb_fail(error, BB_EUSAGE,
+			       "--ds-config %.200s: optimizer.type: the step of %s is not known; "
+			       "give Adam, AdamW, OneBitAdam or ZeroOneAdam",
+			       a->ds_config, c->type),
+		       out);
+	if ((c->qwz || c->qgz || c->hpz > 1) && c->zero != 3)
+		BB_TRY(status,
+		       bb_fail(error, BB_EUSAGE,
+			       "--ds-config %.200s: zero_optimization: zero_quantized_weights, "
+			       "zero_quantized_gradients and zero_hpz_partition_size have no "
+			       "effect before stage 3; leave them out",
+			       a->ds_config),
+		       out);
+	if (c->qgz && !a->qgz_given && nodes == 0)
+		BB_TRY(status,
+		       bb_fail(error, BB_EUSAGE,
+			       "--ds-config %.200s: zero_optimization.zero_quantized_gradients: "
+			       "the ranks of a node are unknown; give --qgz",
+			       a->ds_config),
+		       out);
+	BB_TRY(status,
+	       bb_ds_config_settle(settings, sizeof(settings) / sizeof(settings[0]), a->ds_config,
+				   error),
+	       out);
+	if (settings[3].value > 65536 || (settings[3].value & (settings[3].value - 1)))
+		BB_TRY(status,
+		       bb_fail(error, BB_EUSAGE,
+			       "--ds-config %.200s: fp16: sums of gradients are exact only for a "
+			       "loss scale that is a power of two up to 65536, not for %jd",
+			       a->ds_config, settings[3].value),
+		       out);
 	snprintf(zero->ignored, sizeof(zero->ignored), "%s", bb_strbuf_text(&ignored));
 	a->stages = (unsigned)settings[0].value;
 	a->dtype = (enum bb_dtype)settings[1].value;
@@ -74,6 +99,9 @@ bb_status bb_zero_apply_ds_config(struct bb_zero *zero, struct bb_error *error)
 	a->scale = settings[3].value;
 	a->growth = settings[4].value;
 	a->overlap = (int)settings[5].value;
+	a->reshard = settings[6].value;
+	a->qgz = settings[7].value;
+	a->qwz |= c->qwz;
 	/* In bf16 DeepSpeed neither scales the loss nor looks for overflows. */
 	a->overflow = bf16 ? 0 : a->overflow;
 out:
@@ -96,28 +124,35 @@ static bb_status parse_units(const char *text, enum bb_zero_division *division, 
 		       text);
 }
 
-bb_status bb_zero_check_stages(struct bb_zero_options *a, struct bb_error *error)
+bb_status bb_zero_check_stages(const struct bb_zero_options *a, struct bb_error *error)
 {
-	const char *const option = a->hpz_given                 ? "hpz"
-				   : a->qwz                     ? "qwz"
-				   : a->qgz_given               ? "qgz"
-				   : a->prefetch_given          ? "prefetch"
-				   : a->backward_prefetch_given ? "backward-prefetch"
-				   : a->reshard_given           ? "reshard"
-				   : a->reduce_dtype_given      ? "reduce-dtype"
-								: NULL;
-	const int first = option && strcmp(option, "reduce-dtype") == 0 ? 2 : 3;
+	const struct {
+		const char *name;
+		bool given;
+		int first; /* stage that has it */
+	} options[] = {{"hpz", a->hpz_given, 3},
+		       {"qwz", a->qwz, 3},
+		       {"qgz", a->qgz_given, 3},
+		       {"prefetch", a->prefetch_given, 3},
+		       {"backward-prefetch", a->backward_prefetch_given, 3},
+		       {"reshard", a->reshard_given, 3},
+		       {"reduce-dtype", a->reduce_dtype_given, 2}};
 
-	if (a->hpz_given)
-		a->reshard = a->hpz;
-	if (a->qgz_given && a->reshard > 1 && a->reshard != a->qgz)
+	if (a->qgz && a->reshard > 1 && a->reshard != a->qgz)
 		return bb_fail(error, BB_EUSAGE,
 			       "--qgz %jd: --%s %jd has nodes of other ranks; give the same number",
-			       a->qgz, a->hpz_given ? "hpz" : "reshard", a->reshard);
-	if (!option || a->stages >> first)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE, "--%s: has no effect before stage %d; give --stages 3",
-		       option, first);
+			       a->qgz, a->reshard_given ? "reshard" : "hpz", a->reshard);
+	if (a->qgz && (a->separate || a->reduce_dtype_given))
+		return bb_fail(error, BB_EUSAGE,
+			       "--qgz %jd and --%s exclude each other: codes are exchanged "
+			       "instead; leave one of them out",
+			       a->qgz, a->separate ? "separate-groups" : "reduce-dtype");
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (options[i].given && !(a->stages >> options[i].first))
+			return bb_fail(error, BB_EUSAGE,
+				       "--%s: has no effect before stage %d; give --stages 3",
+				       options[i].name, options[i].first);
+	return BB_OK;
 }
 
 bb_status bb_zero_open_units(struct bb_zero *zero, struct bb_error *error)

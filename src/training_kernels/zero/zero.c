@@ -42,8 +42,12 @@ static bb_status zero_check(const struct bb_benchmark *benchmark, void *own, str
 	struct bb_zero *zero = own;
 	struct bb_zero_options *a = &zero->options;
 	const long long steps = (long long)(a->iters + o->warmup_iters);
-	bb_status status = a->ds_config ? bb_zero_apply_ds_config(zero, error) : BB_OK;
+	bb_status status = BB_OK;
 
+	if (a->hpz_given)
+		a->reshard = a->hpz;
+	if (a->ds_config)
+		status = bb_zero_apply_ds_config(zero, o->cluster ? o->cluster->gpus : 0, error);
 	if (status != BB_OK)
 		return status;
 	o->iters = a->iters;
@@ -71,7 +75,7 @@ static bb_status zero_check(const struct bb_benchmark *benchmark, void *own, str
 				    ? 1e9 * system->gpu->memory_GBps
 				    : INFINITY;
 	/* Rings forward what an all-to-all sends. */
-	if (a->qgz_given && !a->algo_text_given)
+	if (a->qgz && !a->algo_text_given)
 		a->algo_text = "auto";
 	status = bb_algorithms_check_one(a->algo_text, o, error);
 	status = status == BB_OK ? bb_zero_check_stages(a, error) : status;
@@ -125,9 +129,9 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 						      : 3 + (uint64_t)zero->options.prefetch) +
 					(stage >= 2 && zero->units.nruns > zero->units.n ? 4 : 0);
 		/* Bytes of an element that is reduced in fp32, or coded and decoded. */
-		const uint64_t wide = zero->options.qwz || zero->options.qgz_given ? 5
-				      : zero->options.reduce_dtype_given           ? 4
-										   : 0;
+		const uint64_t wide = zero->options.qwz || zero->options.qgz ? 5
+				      : zero->options.reduce_dtype_given     ? 4
+									     : 0;
 		uint64_t whole = 0, largest = 0, bytes;
 
 		if (!(zero->options.stages >> stage & 1))
@@ -179,12 +183,12 @@ static bb_status zero_plan(struct bb_run *run)
 			       "divisor of %d",
 			       a->hpz_given ? "hpz" : "reshard", a->reshard, zero->nranks,
 			       bb_plural(zero->nranks), zero->nranks);
-	if (a->qgz_given && (zero->nranks % a->qgz != 0 || a->qgz >= zero->nranks))
+	if (a->qgz && (zero->nranks % a->qgz != 0 || a->qgz >= zero->nranks))
 		return bb_fail(&run->error, BB_EUSAGE,
 			       "--qgz %jd: %d ranks cannot form at least 2 nodes of so many; give "
 			       "a smaller divisor of %d",
 			       a->qgz, zero->nranks, zero->nranks);
-	zero->units.multiple = a->qwz || a->qgz_given ? 8 : 1; /* codes are whole bytes */
+	zero->units.multiple = a->qwz || a->qgz ? 8 : 1; /* codes are whole bytes */
 	zero->data = (struct bb_zero_data){
 		.dtype = a->dtype,
 		.nranks = zero->nranks,
@@ -211,12 +215,15 @@ static bb_status zero_plan(struct bb_run *run)
 			       "exact in %s; give a smaller number or another -d",
 			       a->accumulate, zero->nranks, bb_plural(zero->nranks),
 			       bb_dtype_name(a->dtype));
-	if (zero->config.onebit.kind != BB_ONEBIT_NONE && run->options.backend->gpu)
+	if (a->ds_config && (zero->config.onebit.kind != BB_ONEBIT_NONE || a->qwz || a->qgz) &&
+	    run->options.backend->gpu)
 		return bb_fail(&run->error, BB_EUNSUPPORTED,
-			       "--ds-config %.200s: the CPU codes the signs of 1-bit optimizers, "
-			       "but cannot access the memory of the %s backend; give --backend "
-			       "host, mpi or gloo",
-			       a->ds_config, run->options.backend->name);
+			       "--ds-config %.200s: the CPU makes the codes of %s, but cannot "
+			       "access the memory of the %s backend; give --backend host, mpi or "
+			       "gloo",
+			       a->ds_config,
+			       zero->config.type && a->stages == 1 ? zero->config.type : "ZeRO++",
+			       run->options.backend->name);
 	return find_room(zero, run);
 }
 
@@ -676,7 +683,7 @@ static bb_status zero_open(struct bb_engine *engine)
 	const int64_t warm = run->options.warmup_iters, all = warm + zero->options.iters;
 	const int64_t overflow = trains ? d->overflow : 0;
 	const uint64_t drawn = d->elements * (uint64_t)d->nranks * (uint64_t)d->microbatches;
-	const bool codes = (zero->options.qwz || zero->options.qgz_given) && d->nranks > 1 &&
+	const bool codes = (zero->options.qwz || zero->options.qgz) && d->nranks > 1 &&
 			   zero->options.stages >> 3;
 	bb_status status = BB_OK;
 

@@ -43,7 +43,7 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 	       .choices = stage_names, .section = "ZeRO", .usual = true)                           \
 	OPTION(STRING, ds_config, "ds-config", 0, NULL,                                            \
 	       "ds_config.json of DeepSpeed: stage, precision, loss scale, accumulation, "         \
-	       "overlap, optimizer; what else it has is named and ignored",                        \
+	       "overlap, optimizer, ZeRO++; what else it has is named and ignored",                \
 	       .argument = "FILE")                                                                 \
 	OPTION(STRING, algo_text, "algo", 0, "ring",                                               \
 	       "algorithm of all collectives; auto: the backend's choice", .argument = "NAME")     \
@@ -81,9 +81,7 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 	OPTION(INT, qgz, "qgz", 0, NULL,                                                           \
 	       "qgZ of ZeRO++: stage 3 reduces gradients in int4, among so many ranks of a node, " \
 	       "then across nodes; the default of --algo is then auto",                            \
-	       .min = 2, .max = MOST_RANKS,                                                        \
-	       .excludes = {{"as-rank", "nothing is sent"},                                        \
-			    {"separate-groups reduce-dtype", "codes are exchanged instead"}},      \
+	       .min = 2, .max = MOST_RANKS, .excludes = {{"as-rank", "nothing is sent"}},          \
 	       BB_ZERO_CODES)                                                                      \
 	OPTION(DTYPE, reduce_dtype, "reduce-dtype", 0, NULL,                                       \
 	       "datatype in which stages 2 and 3 reduce gradients (default: that of -d)",          \
@@ -314,10 +312,12 @@ static inline bool bb_zero_trains(const struct bb_zero *zero, const struct bb_ru
 }
 
 /* Take the settings of --ds-config as the options. BB_EUSAGE if one was given another value, or if
-   the step of its optimizer is not known here. */
-BB_MUST bb_status bb_zero_apply_ds_config(struct bb_zero *zero, struct bb_error *error);
-/* Refuse options of stages that are not requested. */
-BB_MUST bb_status bb_zero_check_stages(struct bb_zero_options *options, struct bb_error *error);
+   the step of its optimizer is not known here. NODE_RANKS of a node; 0: unknown. */
+BB_MUST bb_status bb_zero_apply_ds_config(struct bb_zero *zero, int node_ranks,
+					  struct bb_error *error);
+/* Refuse options of stages that are not requested, and those that contradict each other. */
+BB_MUST bb_status bb_zero_check_stages(const struct bb_zero_options *options,
+				       struct bb_error *error);
 /* Open the units of --model, and set time and FLOPs of a microbatch. */
 BB_MUST bb_status bb_zero_open_units(struct bb_zero *zero, struct bb_error *error);
 
