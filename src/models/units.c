@@ -71,75 +71,53 @@ static int compare_units(const void *a, const void *b)
 	return strcmp(x->name, y->name); /* the root first */
 }
 
-/* Add the root, and give each tensor to the innermost unit around it. */
-static bb_status close_units(struct wrapper *w, struct bb_error *error)
+/* Each layer is a unit; OUTSIDE: so are those outside all blocks. Returns as wrap_by_size. */
+static uint64_t wrap_layers(struct wrapper *w, bool outside)
 {
-	const struct bb_model *m = w->model;
-	struct bb_fsdp_units *units = w->units;
-
-	wrap_module(w, 0, m->ntensors, 0);
-	units->of = calloc(m->ntensors, sizeof(*units->of));
-	if (w->failed || !units->of)
-		return bb_no_memory(error, "the units of a model");
-	qsort(units->list, units->n, sizeof(*units->list), compare_units);
-	for (size_t u = 0; u < units->n; u++)
-		for (size_t t = units->list[u].begin; t < units->list[u].end; t++)
-			units->of[t] = u;
-	for (size_t t = 0; t < m->ntensors; t++)
-		units->list[units->of[t]].elements += m->tensors[t].elements;
-	if (units->list[0].elements > 0)
-		return BB_OK;
-	/* Nothing is left to the root. */
-	memmove(units->list, units->list + 1, --units->n * sizeof(*units->list));
-	for (size_t t = 0; t < m->ntensors; t++)
-		units->of[t]--;
-	return BB_OK;
-}
-
-bb_status bb_units_by_size(struct bb_fsdp_units *units, const struct bb_model *model,
-			   uint64_t least, struct bb_error *error)
-{
-	struct wrapper w = {.model = model, .units = units, .least = least};
-
-	*units = (struct bb_fsdp_units){NULL, 0, NULL};
-	wrap_by_size(&w, 0, model->ntensors, 0);
-	return close_units(&w, error);
-}
-
-/* OUTSIDE: so do the layers outside all blocks. */
-static bb_status wrap_layers(struct bb_fsdp_units *units, const struct bb_model *model,
-			     bool outside, struct bb_error *error)
-{
-	struct wrapper w = {.model = model, .units = units};
+	const struct bb_model *model = w->model;
 	const struct bb_tensor *tensors = model->tensors;
+	uint64_t wrapped = 0;
 
-	*units = (struct bb_fsdp_units){NULL, 0, NULL};
 	for (size_t begin = 0, end; begin < model->ntensors; begin = end) {
 		const struct bb_tensor *const first = &tensors[begin];
 		/* Up to the last point that the names of all its tensors have in common. */
 		size_t length = strlen(first->name);
+		uint64_t elements = 0;
 
 		for (end = begin; end < model->ntensors && tensors[end].layer == first->layer;
-		     end++)
+		     elements += tensors[end++].elements)
 			while (length > 0 && (first->name[length - 1] != '.' ||
 					      strncmp(first->name, tensors[end].name, length) != 0))
 				length--;
-		if (outside || (first->layer >= 0 && first->layer < model->blocks))
-			wrap_module(&w, begin, end, length);
+		if (!outside && (first->layer < 0 || first->layer >= model->blocks))
+			continue;
+		wrap_module(w, begin, end, length);
+		wrapped += elements;
 	}
-	return close_units(&w, error);
+	return wrapped;
 }
 
-bb_status bb_units_by_block(struct bb_fsdp_units *units, const struct bb_model *model,
-			    struct bb_error *error)
+bb_status bb_units_divide(struct bb_fsdp_units *units, const struct bb_model *model,
+			  enum bb_unit_division division, uint64_t least, struct bb_error *error)
 {
-	return wrap_layers(units, model, false, error);
-}
+	struct wrapper w = {.model = model, .units = units, .least = least};
 
-bb_status bb_units_by_layer(struct bb_fsdp_units *units, const struct bb_model *model,
-			    struct bb_error *error)
-{
-	return wrap_layers(units, model, true, error);
+	*units = (struct bb_fsdp_units){.of = calloc(model->ntensors, sizeof(*units->of))};
+	const uint64_t wrapped = division == BB_UNITS_BY_SIZE
+					 ? wrap_by_size(&w, 0, model->ntensors, 0)
+					 : wrap_layers(&w, division == BB_UNITS_BY_LAYER);
+	if (wrapped < model->parameters)
+		wrap_module(&w, 0, model->ntensors, 0);
+	if (w.failed || !units->of)
+		return bb_no_memory(error, "the units of a model");
+	qsort(units->list, units->n, sizeof(*units->list), compare_units);
+	/* The innermost unit around a tensor comes last. */
+	for (size_t u = 0; u < units->n; u++)
+		for (size_t t = units->list[u].begin; t < units->list[u].end; t++)
+			units->of[t] = u;
+	for (size_t t = 0; t < model->ntensors; t++)
+		units->list[units->of[t]].elements += model->tensors[t].elements;
+	return BB_OK;
 }
 
 void bb_units_free(struct bb_fsdp_units *units)

@@ -28,20 +28,21 @@ struct bb_fsdp_units {
 };
 
 /*
- * The units of MODEL by FSDP1's size_based_auto_wrap_policy with min_num_params LEAST (at least 1):
- * from the innermost modules outwards, a module is a unit if at least LEAST of its elements are in
- * no unit inside it. Lists of modules (nn.ModuleList) are none, and nn.MultiheadAttention stays
- * whole (torch/distributed/fsdp/wrap.py: _recursive_wrap and size_based_auto_wrap_policy of
- * PyTorch 2.15). BB_EINTERNAL without memory. Free UNITS whatever comes back.
+ * What becomes a unit. BY_LAYER: each layer, also those before and behind all blocks, so that the
+ * root has nothing. BY_BLOCK: each block, as by transformer_auto_wrap_policy; of VGG a stage counts
+ * as one. BY_SIZE: modules by FSDP1's size_based_auto_wrap_policy with a min_num_params: from the
+ * innermost modules outwards, a module is a unit if at least as many of its elements are in no unit
+ * inside it. Lists of modules (nn.ModuleList) are none, and nn.MultiheadAttention stays whole
+ * (torch/distributed/fsdp/wrap.py: _recursive_wrap and size_based_auto_wrap_policy of PyTorch
+ * 2.15).
  */
-BB_MUST bb_status bb_units_by_size(struct bb_fsdp_units *units, const struct bb_model *model,
-				   uint64_t least, struct bb_error *error);
-/* Likewise, by transformer_auto_wrap_policy: each block is a unit. Of VGG a stage counts as one. */
-BB_MUST bb_status bb_units_by_block(struct bb_fsdp_units *units, const struct bb_model *model,
-				    struct bb_error *error);
-/* Likewise, and what stands before and behind all blocks are units, too: the root has nothing. */
-BB_MUST bb_status bb_units_by_layer(struct bb_fsdp_units *units, const struct bb_model *model,
-				    struct bb_error *error);
+enum bb_unit_division { BB_UNITS_BY_LAYER, BB_UNITS_BY_BLOCK, BB_UNITS_BY_SIZE };
+
+/* The units of MODEL by DIVISION; LEAST (at least 1) is the min_num_params. BB_EINTERNAL without
+   memory. Free UNITS whatever comes back. */
+BB_MUST bb_status bb_units_divide(struct bb_fsdp_units *units, const struct bb_model *model,
+				  enum bb_unit_division division, uint64_t least,
+				  struct bb_error *error);
 void bb_units_free(struct bb_fsdp_units *units); /* zeroed: no-op */
 
 /* Dimension 0 of TENSOR. */

@@ -38,8 +38,9 @@ static void check_units(const char *word, uint64_t least, const struct expected 
 	struct bb_fsdp_units units;
 	size_t all = 0;
 
-	assert_int_equal(least > 0 ? bb_units_by_size(&units, &model, least, &error)
-				   : bb_units_by_block(&units, &model, &error),
+	assert_int_equal(bb_units_divide(&units, &model,
+					 least > 0 ? BB_UNITS_BY_SIZE : BB_UNITS_BY_BLOCK, least,
+					 &error),
 			 BB_OK);
 	for (const struct expected *e = expected; e->count > 0; all += e++->count) {
 		size_t found = 0;
@@ -122,12 +123,11 @@ static void test_presets(void **state)
 			uint64_t elements = 0, inside;
 			size_t t = 0;
 
-			assert_int_equal(
-				by == 0 ? bb_units_by_block(&units, &model, &error)
-					: bb_units_by_size(&units, &model,
-							   by == 1 ? 1 : UINT64_C(100) << 10 * by,
-							   &error),
-				BB_OK);
+			assert_int_equal(bb_units_divide(&units, &model,
+							 by ? BB_UNITS_BY_SIZE : BB_UNITS_BY_BLOCK,
+							 by == 1 ? 1 : UINT64_C(100) << 10 * by,
+							 &error),
+					 BB_OK);
 			if (by == 0 && model.hyper.heads > 0)
 				assert_int_equal(units.n, model.blocks + 1);
 			for (size_t u = 0; u < units.n; u++) {

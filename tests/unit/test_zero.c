@@ -250,7 +250,7 @@ static void test_places(void **state)
 
 	for (int w = 0; w < 3; w++, share = 0) {
 		assert_int_equal(bb_model_open(&model, words[w], 0, NULL), BB_OK);
-		assert_int_equal(bb_zero_units_of_model(&units, &model, BB_ZERO_BY_LAYER, 1,
+		assert_int_equal(bb_zero_units_of_model(&units, &model, BB_UNITS_BY_LAYER, 1,
 							BB_ZERO_FLAT, NULL),
 				 BB_OK);
 		assert_int_equal(units.nruns, units.n);
@@ -293,7 +293,7 @@ static void test_nested(void **state)
 
 	assert_int_equal(bb_model_open(&model, "llama2-7b", 0, NULL), BB_OK);
 	assert_int_equal(
-		bb_zero_units_of_model(&units, &model, BB_ZERO_BY_BLOCK, 1, BB_ZERO_FLAT, NULL),
+		bb_zero_units_of_model(&units, &model, BB_UNITS_BY_BLOCK, 1, BB_ZERO_FLAT, NULL),
 		BB_OK);
 	assert_int_equal(units.n, 33);
 	assert_int_equal(units.nruns, 34); /* embedding, blocks, head */
@@ -306,7 +306,7 @@ static void test_nested(void **state)
 		assert_int_equal(units.order[1][33 - i], units.order[0][i]);
 	}
 	bb_zero_units_free(&units);
-	assert_int_equal(bb_zero_units_of_model(&units, &model, BB_ZERO_BY_SIZE, 100000000,
+	assert_int_equal(bb_zero_units_of_model(&units, &model, BB_UNITS_BY_SIZE, 100000000,
 						BB_ZERO_PARAMETER, NULL),
 			 BB_OK);
 	assert_int_equal(units.n, 35);

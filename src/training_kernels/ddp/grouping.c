@@ -133,8 +133,8 @@ bb_status bb_ddp_group(struct bb_ddp *ddp, const struct bb_options *o,
 		BB_TRY(status, bb_no_memory(error, "the buckets"), out);
 	bb_model_ready(m, ddp->replica.backward_s, ddp->ready_s);
 	BB_TRY(status,
-	       a->least ? bb_units_by_size(&units, m, a->least, error)
-			: bb_units_by_block(&units, m, error),
+	       bb_units_divide(&units, m, a->least ? BB_UNITS_BY_SIZE : BB_UNITS_BY_BLOCK, a->least,
+			       error),
 	       out);
 	bb_fusion_tensors(ddp->tensors, m, a->dtype, a->vectors_given ? a->vectors : a->dtype,
 			  ddp->ready_s, &units);

@@ -109,14 +109,14 @@ out:
 	return status;
 }
 
-static bb_status parse_units(const char *text, enum bb_zero_division *division, uint64_t *least,
+static bb_status parse_units(const char *text, enum bb_unit_division *division, uint64_t *least,
 			     struct bb_error *error)
 {
 	*least = BB_UNITS_LEAST;
-	*division = strcmp(text, "layers") == 0   ? BB_ZERO_BY_LAYER
-		    : strcmp(text, "blocks") == 0 ? BB_ZERO_BY_BLOCK
-						  : BB_ZERO_BY_SIZE;
-	if (*division != BB_ZERO_BY_SIZE || strcmp(text, "size") == 0 ||
+	*division = strcmp(text, "layers") == 0   ? BB_UNITS_BY_LAYER
+		    : strcmp(text, "blocks") == 0 ? BB_UNITS_BY_BLOCK
+						  : BB_UNITS_BY_SIZE;
+	if (*division != BB_UNITS_BY_SIZE || strcmp(text, "size") == 0 ||
 	    (strncmp(text, "size:", 5) == 0 && bb_parse_count(text + 5, least) && *least > 0))
 		return BB_OK;
 	return bb_fail(error, BB_EUSAGE,
@@ -161,12 +161,12 @@ bb_status bb_zero_open_units(struct bb_zero *zero, struct bb_error *error)
 	const double given_s = 1e-9 * (double)a->step_ns;
 	struct bb_model model = {0}; /* without FLOPs: a bare number of parameters */
 	uint64_t count, least;
-	enum bb_zero_division division;
+	enum bb_unit_division division;
 	bb_status status = parse_units(a->units_text, &division, &least, error);
 
 	BB_TRY(status, status, out);
 	if (bb_parse_count(a->model_text, &count)) {
-		if (division != BB_ZERO_BY_LAYER || a->padding == BB_ZERO_PARAMETER)
+		if (division != BB_UNITS_BY_LAYER || a->padding == BB_ZERO_PARAMETER)
 			return bb_fail(error, BB_EUSAGE,
 				       "--%s: a bare number of parameters has neither modules nor "
 				       "tensors; give a model",

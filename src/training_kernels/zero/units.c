@@ -108,15 +108,12 @@ static void set_runs(struct bb_zero_units *units, const struct bb_fsdp_units *fs
 }
 
 bb_status bb_zero_units_of_model(struct bb_zero_units *units, const struct bb_model *model,
-				 enum bb_zero_division division, uint64_t least,
+				 enum bb_unit_division division, uint64_t least,
 				 enum bb_zero_padding padding, struct bb_error *error)
 {
 	struct bb_fsdp_units fsdp;
 	size_t *run_of = calloc(model->nworks, sizeof(*run_of));
-	bb_status status = division == BB_ZERO_BY_SIZE
-				   ? bb_units_by_size(&fsdp, model, least, error)
-			   : division == BB_ZERO_BY_BLOCK ? bb_units_by_block(&fsdp, model, error)
-							  : bb_units_by_layer(&fsdp, model, error);
+	bb_status status = bb_units_divide(&fsdp, model, division, least, error);
 
 	*units = (struct bb_zero_units){NULL};
 	BB_TRY(status, status, out);
@@ -126,7 +123,7 @@ bb_status bb_zero_units_of_model(struct bb_zero_units *units, const struct bb_mo
 	set_elements(units, &fsdp, model, padding);
 	set_runs(units, &fsdp, model, run_of);
 	for (size_t u = 0; u < units->n; u++)
-		units->list[u].kept &= division != BB_ZERO_BY_LAYER;
+		units->list[u].kept &= division != BB_UNITS_BY_LAYER;
 	order_units(units);
 out:
 	free(run_of);

@@ -11,10 +11,6 @@
 
 #define BB_ZERO_SIZE_UNITS 32 /* of a bare number of parameters */
 
-/* What becomes a unit: layers, with those outside all blocks; as in FSDP, blocks or modules by
-   size (models/units.h), and what is left in the root. */
-enum bb_zero_division { BB_ZERO_BY_LAYER, BB_ZERO_BY_BLOCK, BB_ZERO_BY_SIZE };
-
 /* What is padded so that ranks have equal parts: a unit, one flat vector, as in ZeRO and FSDP1; or
    each parameter, by its rows, as in FSDP2 (torch/distributed/fsdp/_fully_shard/_fsdp_param.py). */
 enum bb_zero_padding { BB_ZERO_FLAT, BB_ZERO_PARAMETER };
@@ -48,10 +44,10 @@ struct bb_zero_units {
 	size_t *order[2]; /* units as the forward and the backward pass enter them; [0] owned */
 };
 
-/* The units of MODEL by DIVISION; LEAST as in bb_units_by_size. BB_EINTERNAL without memory. The
+/* The units of MODEL by DIVISION; LEAST as in bb_units_divide. BB_EINTERNAL without memory. The
    caller frees UNITS whatever comes back. */
 BB_MUST bb_status bb_zero_units_of_model(struct bb_zero_units *units, const struct bb_model *model,
-					 enum bb_zero_division division, uint64_t least,
+					 enum bb_unit_division division, uint64_t least,
 					 enum bb_zero_padding padding, struct bb_error *error);
 /* ELEMENTS (at least 1), divided evenly among MOST layers, or fewer if there are fewer elements. */
 BB_MUST bb_status bb_zero_units_of_size(struct bb_zero_units *units, size_t most, uint64_t elements,
