@@ -149,14 +149,6 @@ static struct bb_coded begin_codes(struct bb_zero_rank *z, const struct bb_coded
 	return c;
 }
 
-/* Add SHARE of PASS. */
-static void add_pass(struct bb_zero_rank *z, const struct bb_zero_pass *pass, double share)
-{
-	if (pass->seconds * share > 0)
-		bb_tape_compute(z->variant.taped.tapes, BB_ZERO_COMPUTING, z->phase, 0,
-				pass->seconds * share, pass->flops * share);
-}
-
 void bb_zero_note(struct bb_zero_rank *z, enum bb_zero_point point, size_t item)
 {
 	const struct bb_zero_moment m = {point, item, z->ledger.now,
@@ -345,6 +337,7 @@ static void leave_backward(struct bb_zero_rank *z, size_t unit, int64_t microbat
 static void write_pass(struct bb_zero_rank *z, bool backward, int64_t microbatch)
 {
 	const struct bb_zero_units *units = &z->zero->units;
+	const struct bb_zero_pass *pass = &z->zero->passes[backward];
 	struct passing p = {.backward = backward, .microbatch = microbatch};
 
 	z->phase = backward ? BB_ZERO_IN_BACKWARD : BB_ZERO_IN_FORWARD;
@@ -359,7 +352,10 @@ static void write_pass(struct bb_zero_rank *z, bool backward, int64_t microbatch
 			if (at != (backward ? u->leave : u->enter))
 				break;
 		}
-		add_pass(z, &z->zero->passes[backward], run->share[backward]);
+		if (pass->seconds * run->share[backward] > 0)
+			bb_tape_compute(z->variant.taped.tapes, BB_ZERO_COMPUTING, z->phase, 0,
+					pass->seconds * run->share[backward],
+					pass->flops * run->share[backward]);
 		bb_zero_note(z, backward ? BB_ZERO_BACKWARD : BB_ZERO_FORWARD, run->unit);
 		gather_ahead(z, &p, BB_ZERO_POST);
 		for (size_t k = p.entered; k-- > 0;) {

@@ -21,7 +21,8 @@ static bb_status make_units(struct bb_zero_units *units, size_t n, size_t rows, 
 /* Whether a pass enters U before V; units around others come first. */
 static bool enters_before(const struct bb_zero_unit *u, const struct bb_zero_unit *v, bool backward)
 {
-	const bool earlier = u->enter<v->enter, outlasts = u->leave> v->leave;
+	const bool earlier = u->enter < v->enter;
+	const bool outlasts = u->leave > v->leave;
 
 	return backward ? outlasts || (u->leave == v->leave && earlier)
 			: earlier || (u->enter == v->enter && outlasts);
@@ -37,35 +38,6 @@ static void order_units(struct bb_zero_units *units)
 							     &units->list[order[at - 1]], pass);
 			     at--)
 				order[at] = order[at - 1];
-	}
-}
-
-/* Set the elements of the units of FSDP, and what is padded. */
-static void set_elements(struct bb_zero_units *units, const struct bb_fsdp_units *fsdp,
-			 const struct bb_model *model, enum bb_zero_padding padding)
-{
-	size_t nrows = 0;
-
-	for (size_t u = 0; u < units->n; u++) {
-		const uint64_t first = units->elements, elements = fsdp->list[u].elements;
-		struct bb_zero_unit *const unit = &units->list[u];
-
-		*unit = (struct bb_zero_unit){first, elements, nrows, .enter = SIZE_MAX,
-					      .kept = !*fsdp->list[u].name};
-		for (size_t t = fsdp->list[u].begin; t < fsdp->list[u].end; t++) {
-			const struct bb_tensor *const tensor = &model->tensors[t];
-			const uint64_t rows = bb_units_rows(tensor);
-
-			if (fsdp->of[t] != u)
-				continue;
-			if (padding == BB_ZERO_PARAMETER)
-				units->rows[nrows++] = (struct bb_zero_rows){
-					units->elements, rows, tensor->elements / rows};
-			units->elements += tensor->elements;
-		}
-		if (padding == BB_ZERO_FLAT)
-			units->rows[nrows++] = (struct bb_zero_rows){first, elements, 1};
-		unit->nrows = nrows - unit->rows;
 	}
 }
 
@@ -120,10 +92,30 @@ bb_status bb_zero_units_of_model(struct bb_zero_units *units, const struct bb_mo
 	if (!run_of)
 		BB_TRY(status, bb_no_memory(error, "the layers of a model"), out);
 	BB_TRY(status, make_units(units, fsdp.n, model->ntensors, model->nworks, error), out);
-	set_elements(units, &fsdp, model, padding);
+	for (size_t u = 0, nrows = 0; u < units->n; u++) {
+		const struct bb_fsdp_unit *const of = &fsdp.list[u];
+		struct bb_zero_unit *const unit = &units->list[u];
+
+		*unit = (struct bb_zero_unit){units->elements, of->elements, nrows,
+					      .enter = SIZE_MAX,
+					      .kept = !*of->name && division != BB_UNITS_BY_LAYER};
+		if (padding == BB_ZERO_FLAT)
+			units->rows[nrows++] =
+				(struct bb_zero_rows){unit->first, unit->elements, 1};
+		for (size_t t = of->begin; t < of->end; t++) {
+			const struct bb_tensor *const tensor = &model->tensors[t];
+			const uint64_t rows = bb_units_rows(tensor);
+
+			if (fsdp.of[t] != u)
+				continue;
+			if (padding == BB_ZERO_PARAMETER)
+				units->rows[nrows++] = (struct bb_zero_rows){
+					units->elements, rows, tensor->elements / rows};
+			units->elements += tensor->elements;
+		}
+		unit->nrows = nrows - unit->rows;
+	}
 	set_runs(units, &fsdp, model, run_of);
-	for (size_t u = 0; u < units->n; u++)
-		units->list[u].kept &= division != BB_UNITS_BY_LAYER;
 	order_units(units);
 out:
 	free(run_of);

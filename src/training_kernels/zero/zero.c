@@ -112,29 +112,27 @@ BB_RECORD_KIND(bb_record_zero_moment, BB_ZERO_MOMENT_FIELDS, "zero_moment",
 static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 {
 	const struct bb_backend *backend = run->options.backend;
-	const int nlocal = run->world.nlocal, first = __builtin_ctz(zero->options.stages);
+	const struct bb_zero_options *a = &zero->options;
+	const int nlocal = run->world.nlocal, first = __builtin_ctz(a->stages);
+	const uint64_t size = zero->recipe.precision->parameter;
 	/* Nearly all of a GPU for a rank alone. */
 	const uint64_t room =
 		zero->alone && backend->gpu
 			? (uint64_t)(ALONE_SHARE * (double)backend->memory_available(run->context))
 			: run->memory;
+	/* Bytes of an element that is reduced in fp32, or coded and decoded. */
+	const uint64_t wide = a->qwz || a->qgz ? 5 : a->reduce_dtype_given ? 4 : 0;
 	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
 	bool any = false;
 
 	for (int stage = first; stage < BB_ZERO_STAGES; stage++) {
 		const uint64_t n = stage == 0 ? 1 : (uint64_t)zero->nranks;
 		/* Layers that are being reduced and gathered, and two around them. */
-		const uint64_t layers = (stage < 2    ? 0
-					 : stage == 2 ? 2
-						      : 3 + (uint64_t)zero->options.prefetch) +
-					(stage >= 2 && zero->units.nruns > zero->units.n ? 4 : 0);
-		/* Bytes of an element that is reduced in fp32, or coded and decoded. */
-		const uint64_t wide = zero->options.qwz || zero->options.qgz ? 5
-				      : zero->options.reduce_dtype_given     ? 4
-									     : 0;
-		uint64_t whole = 0, largest = 0, bytes;
+		const uint64_t layers = stage < 2 ? 0 : stage == 2 ? 2 : 3 + (uint64_t)a->prefetch;
+		const uint64_t around = stage >= 2 && zero->units.nruns > zero->units.n ? 4 : 0;
+		uint64_t whole = 0, largest = 0;
 
-		if (!(zero->options.stages >> stage & 1))
+		if (!(a->stages >> stage & 1))
 			continue;
 		for (size_t u = 0; u < zero->units.n; u++) {
 			const uint64_t padded = n * bb_zero_part(&zero->units, u, n);
@@ -144,12 +142,10 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 		}
 		/* The most that a rank allocates, without buffers of collectives. */
 		struct bb_states states = bb_states_of_rank(&zero->recipe, whole, 0, stage, n);
-		bytes = states.parameters + states.gradients +
-			(zero->options.offload ? 0 : states.optimizer) +
-			layers * largest * (zero->recipe.precision->parameter + wide);
-		if (stage == 3 && zero->options.reshard > 0)
-			bytes += whole / (uint64_t)zero->options.reshard *
-				 zero->recipe.precision->parameter;
+		states.optimizer = a->offload ? 0 : states.optimizer;
+		uint64_t bytes = states.parameters + states.gradients + states.optimizer +
+				 (layers + around) * largest * (size + wide);
+		bytes += stage == 3 && a->reshard > 0 ? whole / (uint64_t)a->reshard * size : 0;
 		bytes *= (uint64_t)nlocal;
 		any |= bytes <= room;
 		if (bytes > room)
