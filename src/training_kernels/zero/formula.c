@@ -22,18 +22,15 @@ void bb_zero_formula_bytes(const struct bb_zero_rank *z, struct bb_zero_record *
 							: first;
 		const uint64_t node = z->reduces_codes ? bb_coded_sent(&forms[1], 0) : 0;
 		const uint64_t reduce = z->reduces_codes ? bb_coded_sent(&forms[1], 1)
-					: a->reduce_dtype_given
-						? all * bb_dtype_size(a->reduce_dtype)
-						: all * size;
+							 : all * bb_dtype_size(bb_zero_reduced(z));
 
 		if (z->stage == 3)
 			sent += steps * (first + again + node + reduce);
 		else
-			sent += bb_zero_bytes(&z->zero->recipe, padded, z->stage, n, steps);
+			sent += bb_zero_bytes(&z->zero->recipe, padded, z->stage, n, steps) +
+				steps * (reduce - all * size);
 		across += steps * (first + (z->reshard > 0 && among < n ? 0 : again) +
 				   reduce * (z->reduces_codes ? (uint64_t)a->qgz : 1));
-		if (z->stage == 2 && a->reduce_dtype_given)
-			sent += steps * (reduce - all * size);
 	}
 	for (size_t u = 0; u < z->zero->units.n && z->compressed && z->has_peers; u++)
 		for (int phase = 0; phase < bb_coded_phases(&z->live[u].forms[1]); phase++)

@@ -165,49 +165,43 @@ struct passing {
 	size_t entered, issued; /* units in the order of the pass; gathers of them */
 };
 
-/* Gather the parameters of UNIT: from those of all ranks or, in a backward pass, from the second
-   ones of a few. */
-static void add_gather(struct bb_zero_rank *z, size_t unit, bool backward)
-{
-	const struct bb_zero_place *p = &z->places.list[unit];
-	struct bb_zero_live *live = &z->live[unit];
-	const bool second = backward && z->second.memory;
-	const uint64_t ranks = (uint64_t)(second ? z->reshard : z->zero->nranks);
-	const uint64_t size = bb_zero_size(z), part = p->padded / ranks;
-
-	char *const from = second ? z->second.memory + p->at / ranks * size
-				  : z->parameters.memory + p->part_at * size;
-	struct bb_coded coded;
-
-	bb_zero_acquire(z, BB_HOLD_COMMUNICATION, p->padded * size, false, &live->parameters);
-	z->most_gathered = ++z->gathered > z->most_gathered ? z->gathered : z->most_gathered;
-	if (z->gathers_codes && !second) {
-		coded = begin_codes(z, &live->forms[0], from, part, &live->codes);
-		live->numbers = coded.result;
-		live->gathered = add_codes(z, &coded, z->phase);
-		return;
-	}
-	add_move(z, from, live->parameters.memory + (uint64_t)z->rank % ranks * part * size, part,
-		 0);
-	live->gathered =
-		add_call(z, &bb_all_gather, live->parameters.memory,
-			 (struct bb_operation){.count = (size_t)part,
-					       .dtype = z->zero->options.dtype,
-					       .group = z->reshard < z->zero->nranks && second
-								? BB_ZERO_NODE
-								: BB_ZERO_ALL});
-}
-
-/* Gather the first UNTIL units of the pass. */
-static void gather_until(struct bb_zero_rank *z, struct passing *p, size_t until)
+/* Gather the first UNTIL units of the pass: from the parameters of all ranks or, in a backward
+   pass, from the second ones of a few. */
+static void gather_until(struct bb_zero_rank *z, struct passing *pass, size_t until)
 {
 	const struct bb_zero_units *units = &z->zero->units;
+	const bool second = pass->backward && z->second.memory;
+	const uint64_t ranks = (uint64_t)(second ? z->reshard : z->zero->nranks);
+	const uint64_t size = bb_zero_size(z);
+	const int group = second && z->reshard < z->zero->nranks ? BB_ZERO_NODE : BB_ZERO_ALL;
+	struct bb_coded coded;
 
-	for (; p->issued < until && p->issued < units->n && z->status == BB_OK; p->issued++) {
-		const size_t unit = units->order[p->backward][p->issued];
+	for (; pass->issued < until && pass->issued < units->n; pass->issued++) {
+		const size_t unit = units->order[pass->backward][pass->issued];
+		const struct bb_zero_place *p = &z->places.list[unit];
+		const uint64_t part = p->padded / ranks;
+		struct bb_zero_live *live = &z->live[unit];
+		char *const from = second ? z->second.memory + p->at / ranks * size
+					  : z->parameters.memory + p->part_at * size;
 
-		if (!z->live[unit].parameters.memory)
-			add_gather(z, unit, p->backward);
+		if (live->parameters.memory)
+			continue;
+		bb_zero_acquire(z, BB_HOLD_COMMUNICATION, p->padded * size, false,
+				&live->parameters);
+		z->gathered++;
+		z->most_gathered = z->gathered > z->most_gathered ? z->gathered : z->most_gathered;
+		if (z->gathers_codes && !second) {
+			coded = begin_codes(z, &live->forms[0], from, part, &live->codes);
+			live->numbers = coded.result;
+			live->gathered = add_codes(z, &coded, z->phase);
+			continue;
+		}
+		add_move(z, from, live->parameters.memory + (uint64_t)z->rank % ranks * part * size,
+			 part, 0);
+		live->gathered = add_call(z, &bb_all_gather, live->parameters.memory,
+					  (struct bb_operation){.count = (size_t)part,
+								.dtype = z->zero->options.dtype,
+								.group = group});
 	}
 }
 

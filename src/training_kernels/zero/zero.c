@@ -177,7 +177,7 @@ static bb_status zero_plan(struct bb_run *run)
 		return bb_fail(&run->error, BB_EUSAGE,
 			       "--%s %jd: %d rank%s cannot form groups of so many; give a "
 			       "divisor of %d",
-			       a->hpz_given ? "hpz" : "reshard", a->reshard, zero->nranks,
+			       a->reshard_given ? "reshard" : "hpz", a->reshard, zero->nranks,
 			       bb_plural(zero->nranks), zero->nranks);
 	if (a->qgz && (zero->nranks % a->qgz != 0 || a->qgz >= zero->nranks))
 		return bb_fail(&run->error, BB_EUSAGE,
