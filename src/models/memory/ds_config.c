@@ -195,7 +195,7 @@ static const struct {
 	{"fp16.loss_scale", AT(loss_scale), 0, MOST, 0, 0},
 	{"fp16.initial_scale_power", AT(scale_power), 0, 32, 16, 0},
 	{"fp16.loss_scale_window", AT(scale_window), 1, MOST, 1000, 0},
-	{"scheduler.params.total_num_steps", AT(total_steps), 1, 1e9, 0, 0},
+	{"scheduler.params.total_num_steps", AT(total_steps), 1, 1e8, 0, 0},
 	{"train_micro_batch_size_per_gpu", AT(micro_batch), 1, MOST, 0, 0},
 	{"gradient_accumulation_steps", AT(micro_batches), 1, MOST, 0, 0},
 	{"train_batch_size", AT(batch), 1, MOST, 0, 0},
