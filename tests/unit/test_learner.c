@@ -162,8 +162,8 @@ static void test_refusals(void **state)
 	const struct bb_strategy_setting whole = {
 		.strategy = coded_named("adam"), .nranks = 1, .active = 1, .steps = 1};
 
-	assert_non_null(bb_learner_refuses(&s));
-	assert_null(bb_learner_refuses(&whole));
+	assert_non_null(bb_strategy_refuses(&s));
+	assert_null(bb_strategy_refuses(&whole));
 }
 
 int main(void)

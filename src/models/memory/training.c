@@ -13,17 +13,9 @@ typedef unsigned __int128 wide; /* holds any product of the limits of models */
 
 const char *const bb_offload_words[] = {"none", "optimizer", "parameters", NULL};
 
-const char *const bb_category_words[BB_CATEGORIES] = {
-	[BB_NEED_PARAMETERS] = "parameters",
-	[BB_NEED_GRADIENTS] = "gradients",
-	[BB_NEED_OPTIMIZER] = "optimizer",
-	[BB_NEED_ERRORS] = "errors",
-	[BB_NEED_GATHERED] = "gathered",
-	[BB_NEED_BUCKETS] = "buckets",
-	[BB_NEED_ACTIVATIONS] = "activations",
-	[BB_NEED_RECOMPUTED] = "recomputed",
-	[BB_NEED_ENDS] = "ends",
-};
+const char *const bb_category_words[BB_CATEGORIES] = {"parameters",  "gradients",  "optimizer",
+						      "errors",      "gathered",   "buckets",
+						      "activations", "recomputed", "ends"};
 
 /* ---- states of parameters -------------------------------------------------------------------- */
 

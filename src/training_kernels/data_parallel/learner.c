@@ -52,13 +52,6 @@ static struct bb_coded_form form_of(const struct bb_strategy_setting *s)
 				      .feedback = s->strategy->feedback};
 }
 
-const char *bb_learner_refuses(const struct bb_strategy_setting *s)
-{
-	const struct bb_coded_form form = form_of(s);
-
-	return s->strategy->coding ? bb_coded_refuses(&form) : NULL;
-}
-
 void bb_learner_write(struct bb_tape *tapes, const struct bb_strategy_setting *s)
 {
 	const struct bb_onebit o = settings_of(s);

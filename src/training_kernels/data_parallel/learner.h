@@ -25,9 +25,6 @@ struct bb_learner {
 	struct bb_coded_balance balance;
 };
 
-/* The reason why SETTING is impossible, or NULL. */
-const char *bb_learner_refuses(const struct bb_strategy_setting *setting);
-
 /* Append all steps of all ranks to TAPES[rank]; those of a 1-bit optimizer differ. */
 void bb_learner_write(struct bb_tape *tapes, const struct bb_strategy_setting *setting);
 

@@ -10,8 +10,11 @@ enum { TO_SERVER, TO_WORKER, LANES };
 
 const char *bb_strategy_refuses(const struct bb_strategy_setting *s)
 {
-	if (s->strategy->kind == BB_BY_CODES)
-		return bb_learner_refuses(s);
+	const struct bb_coded_form coded = {.scheme = &bb_coded_schemes[BB_CODED_ALLTOALL],
+					    .nranks = s->active};
+
+	if (s->strategy->coding)
+		return bb_coded_refuses(&coded);
 	if (!s->strategy->servers)
 		return NULL;
 	if (s->colocated && !s->strategy->synchronous)
