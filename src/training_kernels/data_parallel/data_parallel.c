@@ -245,8 +245,11 @@ static bb_status dp_open(struct bb_engine *engine)
 	if (!s->settings)
 		return BB_EINTERNAL;
 	n = 0;
-	for (size_t i = 0; i < a->strategies.n; i++) {
-		const struct bb_strategy *strategy = &bb_strategies[a->strategies.list[i]];
+	for (size_t i = 0; i < a->strategies.n + a->coded.n; i++) {
+		const struct bb_strategy *strategy =
+			i < a->strategies.n
+				? &bb_strategies[a->strategies.list[i]]
+				: &bb_coded_strategies[a->coded.list[i - a->strategies.n]];
 		const bool pairs = strategy->servers && strategy->synchronous;
 
 		base.strategy = strategy;
@@ -259,11 +262,6 @@ static bb_status dp_open(struct bb_engine *engine)
 		base.colocated = true;
 		if (pairs && a->colocated != BB_COLOCATED_OFF)
 			n = add_sizes(s, n, &base);
-	}
-	base.colocated = false;
-	for (size_t i = 0; i < a->coded.n; i++) {
-		base.strategy = &bb_coded_strategies[a->coded.list[i]];
-		n = add_sizes(s, n, &base);
 	}
 	status = bb_kernel_sweep(&s->kernel, n, 1, sizeof(struct bb_dp_variant), dp_write);
 out:
