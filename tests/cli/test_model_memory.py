@@ -362,6 +362,7 @@ def one_bit_optimizers():
         (onebit("OneBitAdam", "{}", ', "zero_optimization": {"stage": 1}'), zero),
         (onebit("ZeroOneAdam", "{}", ', "zero_optimization": {"stage": 3}'), zero),
         (onebit("OneBitLamb", "{}", ', "fp16": {"enabled": true, "loss_scale": 128}'), "without dynamic loss scaling"),
+        (onebit("Lamb", "{}", ', "fp16": {"enabled": true, "loss_scale": 128}'), "without dynamic loss scaling"),
         (onebit("OneBitAdam", '{"amsgrad": true}'), "optimizer.params.amsgrad: true is not false"),
         (onebit("OneBitAdam", '{"var_freeze_step": 1}'), "optimizer.params.var_freeze_step: 1 is not a parameter of"),
         (onebit("OneBitAdam", '{"max_grad_norm": 1}'), "gradient_clipping"),

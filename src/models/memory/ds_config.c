@@ -134,8 +134,6 @@ static void read_onebit(struct reader *r, struct bb_ds_config *c)
 	const char *name;
 	json_t *value;
 
-	if (params && !json_is_object(params))
-		refuse_key(r, PARAMS, "an object");
 	json_object_foreach(params, name, value)
 	{
 		const struct bb_onebit_parameter *p = bb_onebit_parameters;
@@ -170,9 +168,6 @@ static void read_onebit(struct reader *r, struct bb_ds_config *c)
 		refuse_key(r, PARAMS ".amsgrad", "false, the only value of this optimizer");
 	if (c->zero > 0)
 		refuse_key(r, ZERO ".stage", "0: DeepSpeed refuses this optimizer with ZeRO");
-	if (o->kind == BB_ONEBIT_LAMB && c->loss_scale != 0)
-		refuse_key(r, "fp16.loss_scale",
-			   "0: DeepSpeed refuses this optimizer without dynamic loss scaling");
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -292,6 +287,9 @@ bb_status bb_ds_config_read(const char *path, const struct bb_model *model,
 	}
 	if (c->onebit.kind != BB_ONEBIT_NONE)
 		read_onebit(&r, c);
+	if (c->loss_scale != 0 && c->type && strstr(c->type, "lamb"))
+		refuse_key(&r, "fp16.loss_scale",
+			   "0: DeepSpeed refuses this optimizer without dynamic loss scaling");
 	if (others)
 		others_add(r.root, "", used, c, others);
 out:

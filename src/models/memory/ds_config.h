@@ -39,7 +39,7 @@ struct bb_ds_config {
  * communication are ignored. Unless OTHERS is NULL, the keys that hold a value but are not in USED,
  * a list that ends with NULL, nor parameters of a 1-bit optimizer, are appended to it, with commas
  * between them; a key there includes all below it. BB_EUSAGE with a sentence that names file and
- * key for a wrong type or value, and for what DeepSpeed refuses with a 1-bit optimizer.
+ * key for a wrong type or value, and for what DeepSpeed refuses with LAMB or a 1-bit optimizer.
  */
 BB_MUST bb_status bb_ds_config_read(const char *path, const struct bb_model *model,
 				    const char *const used[], struct bb_strbuf *others,
