@@ -139,11 +139,11 @@ static bb_status fuse_by_cycles(struct fusion *f, struct bb_error *error)
 {
 	const struct bb_fusion_setting *s = f->setting;
 	struct bb_buckets *b = f->buckets;
-	double now = 0, free_s = 0; /* free_s: the work that blocks has ended */
+	double now = 0;
 	size_t room = 0;
 
 	for (size_t first = 0, end = 0; first < f->n && !f->failed; first = end) {
-		now = fmax(now + s->cycle_s, free_s);
+		now += s->cycle_s;
 		if (s->cycle_s <= 0)
 			now = fmax(now, f->tensors[first].ready_s);
 		if (b->ncycles == BB_FUSION_MOST_CYCLES)
@@ -153,9 +153,6 @@ static bb_status fuse_by_cycles(struct fusion *f, struct bb_error *error)
 				"give a longer time",
 				1e3 * s->cycle_s, BB_FUSION_MOST_CYCLES);
 		f->failed = !BB_ARRAY_PUT(b->cycles, b->ncycles, room, now);
-		free_s = now;
-		if (s->rate > 0)
-			free_s += s->latency_s + 8 * (double)bb_fusion_words(f->n) / s->rate;
 		/* What rounding alone makes late is not. */
 		while (end < f->n && f->tensors[end].ready_s <= now * (1 + 1e-12))
 			end++;
@@ -164,8 +161,6 @@ static bb_status fuse_by_cycles(struct fusion *f, struct bb_error *error)
 
 			if (bytes > 0 && !f->failed)
 				b->list[b->n - 1].launch_s = now;
-			if (bytes > 0 && s->rate > 0)
-				free_s += s->latency_s + (double)bytes / s->rate;
 		}
 	}
 	return BB_OK;

@@ -72,10 +72,8 @@ struct bb_fusion_setting {
 	uint64_t multiple;       /* of elements, to which each bucket is padded; 0: none is */
 	uint64_t fused_multiple; /* the same for buckets of several tensors */
 	/* Horovod. */
-	uint64_t round;   /* of bytes, to which each of several tensors is padded; 0: none is */
-	double cycle_s;   /* between the begins of cycles; 0: one for each gradient */
-	double rate;      /* of reductions that block the cycle, in bytes per second; 0: none do */
-	double latency_s; /* of each of them */
+	uint64_t round; /* of bytes, to which each of several tensors is padded; 0: none is */
+	double cycle_s; /* between the begins of cycles; 0: one for each gradient */
 };
 
 struct bb_bucket {
@@ -156,17 +154,15 @@ static inline struct bb_fusion_shares bb_fusion_divide(uint64_t elements, int lo
 }
 
 /* Bytes that a rank sends by rings in an all-reduce of BYTES on NODES of LOCAL ranks: within its
-   node, a reduce-scatter and an all-gather of BYTES; across, an all-reduce of its share; or flat,
-   one ring of all ranks. */
+   node, a reduce-scatter and an all-gather of BYTES; across, an all-reduce of its share. */
 struct bb_fusion_traffic {
-	double inside, across, flat;
+	double inside, across;
 };
 static inline struct bb_fusion_traffic bb_fusion_hierarchical(uint64_t bytes, int local, int nodes)
 {
 	const double b = (double)bytes, l = local, h = nodes;
 
-	return (struct bb_fusion_traffic){2 * (l - 1) / l * b, 2 * (h - 1) / h * b / l,
-					  2 * (l * h - 1) / (l * h) * b};
+	return (struct bb_fusion_traffic){2 * (l - 1) / l * b, 2 * (h - 1) / h * b / l};
 }
 
 /* ---- Megatron-LM ----------------------------------------------------------------------------- */

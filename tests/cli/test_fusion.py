@@ -54,15 +54,6 @@ def cycles_of_horovod():
 
 
 @test
-def blocking_cycles():
-    """With reductions that block, negotiations wait for them, and a later cycle takes more."""
-    free, blocked = (rows(f"{SIM} --fusion horovod {more}")["horovod 128M 1ms"] for more in ("", "--cycle-blocks 1GB/s,1ms"))
-    expect(len(blocked["cycles_us"]) < len(free["cycles_us"]) and blocked["buckets"] < free["buckets"], "blocking does not delay")
-    gaps = [b - a for a, b in zip(blocked["cycles_us"], blocked["cycles_us"][1:])]
-    expect(min(gaps) >= 1000 and max(gaps) > 2000, f"cycles {gaps}")
-
-
-@test
 def copies_of_fusions():
     """Buckets of several tensors are copied in and out beside their reduction, others are not."""
     line = f"{SIM} --fusion horovod --fusion-threshold 4M --cycle-time-ms 30 --bucket-view off --memory-rate 1GB/s"

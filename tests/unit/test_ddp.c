@@ -198,9 +198,9 @@ static void group_by_cycles(struct setting *s)
 	s->step.words = bb_fusion_words(s->model.ntensors);
 }
 
-/* So do cycles, whose negotiations have a queue of their own or not, and all-reduces by way of
-   nodes, of which the last may be smaller; in virtual time they end no earlier than the
-   computations and the last cycle. */
+/* So do cycles, whose negotiations have a queue of their own, and all-reduces by way of nodes, of
+   which the last may be smaller; in virtual time they end no earlier than the computations and the
+   last cycle. */
 static void test_cycles_and_nodes(void **state)
 {
 	const struct bb_link_model links = {.rate = 1e9, .latency = 1e-6};
@@ -213,17 +213,15 @@ static void test_cycles_and_nodes(void **state)
 		assert_int_equal(s.buckets.ncycles, cycles ? 10 : 0);
 		for (int n = 2; n <= 9; n++)
 			for (int l = 0; l < n; l = l ? l + 1 : 2)
-				for (int k = 0; k < 4; k++) {
+				for (int k = 0; k < 2; k++) {
 					s.step.node_ranks = l;
 					s.step.unequal = l && n % l != 0;
-					s.step.overlap = k % 2;
-					s.step.blocks = k / 2;
+					s.step.overlap = k;
 					s.step.part = BB_DDP_REDUCTIONS;
 					const double reduce_s = play(&s.step, n, NULL, &links);
 					s.step.part = BB_DDP_STEP;
 					const double step_s = play(&s.step, n, NULL, &links);
-					const double end =
-						cycles && k % 2 ? 10 * (0.01 + 1e-9) : 0.1;
+					const double end = cycles && k ? 10 * (0.01 + 1e-9) : 0.1;
 
 					assert_true(reduce_s > 0 && step_s > 0.05 + end);
 					assert_true(step_s <=

@@ -73,7 +73,8 @@ static void test_adam(void **state)
 		const float scaled = 64 * (float)sin(t);
 		const double g = scaled / 64;
 
-		bb_adam_step((uint64_t)t, 1.0f / 64, &scaled, &parameter, &moment1, &moment2, 1);
+		bb_adam_step_by(BB_ADAM_RATE, (uint64_t)t, 1.0f / 64, &scaled, &parameter, &moment1,
+				&moment2, 1);
 		m = 0.9 * m + 0.1 * g;
 		v = 0.999 * v + 0.001 * g * g;
 		p -= 1e-3 * (m / (1 - pow(0.9, t))) / (sqrt(v / (1 - pow(0.999, t))) + 1e-8);

@@ -177,16 +177,13 @@ static void ddp_about(const void *record, struct bb_strbuf *out)
 	if (r->batches > 1)
 		bb_strbuf_addf(out, "; %jd batches per step", r->batches);
 	bb_strbuf_addf(out, "\n# DDP %s", r->fit);
-	if (r->inside_bytes > 0) {
-		const struct bb_fusion_traffic t =
-			bb_fusion_hierarchical((uint64_t)r->padded_bytes, (int)r->node_ranks,
-					       (int)(r->nranks / r->node_ranks));
-
+	if (r->inside_bytes > 0)
 		bb_strbuf_addf(out,
 			       "\n# Nodes of %jd ranks: by rings, a rank sends %.4g MB within its "
 			       "node and %.4g MB across; one ring of all ranks sends %.4g MB",
-			       r->node_ranks, 1e-6 * t.inside, 1e-6 * t.across, 1e-6 * t.flat);
-	}
+			       r->node_ranks, 1e-6 * r->inside_bytes, 1e-6 * r->across_bytes,
+			       1e-6 * (double)r->padded_bytes *
+				       bb_all_reduce.bus_factor((int)r->nranks));
 	bb_strbuf_add(out, "\n# Buckets: one = a single bucket, tensor = a bucket per tensor. "
 			   "Times are medians.\n");
 }
@@ -205,7 +202,6 @@ void bb_ddp_describe_cap(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap,
 	const bool capped = bb_ddp_is_capped(cap), computes = ddp->replica.batch_s > 0;
 
 	r->model = m->name;
-	r->family = m->family;
 	r->dtype = bb_dtype_name(ddp->options.dtype);
 	r->nranks = nranks;
 	r->batches = ddp->options.accumulate;
@@ -249,12 +245,8 @@ void bb_ddp_describe_cap(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap,
 	}
 	if (ddp->options.sync_buffers)
 		r->buffer_bytes = (int64_t)(4 * m->buffers + 8 * m->counters);
-	r->first_cap_bytes = capped ? (int64_t)cap->first : BB_ABSENT;
 	r->buckets = (int64_t)b->n;
-	r->least_bytes = (int64_t)b->least;
 	r->most_bytes = (int64_t)b->most;
-	r->last_bytes = (int64_t)b->list[b->n - 1].bytes;
-	r->mean_bytes = (double)b->bytes / (double)b->n;
 	r->bucket_bytes = (struct bb_numbers){bytes, b->n};
 	r->bucket_tensors = (struct bb_numbers){tensors, b->n};
 	r->bucket_ready_us = (struct bb_numbers){ready, computes ? b->n : 0};

@@ -35,10 +35,6 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	OPTION(NUMBERS, cycles, "cycle-time-ms", 0, "1",                                           \
 	       "horovod: milliseconds between the begins of cycles; 0: one for each gradient",     \
 	       .max = 1000000, BB_DDP_OF("horovod"))                                               \
-	OPTION(LINK, blocking, "cycle-blocks", 0, NULL,                                            \
-	       "horovod: rate and latency of reductions that the next cycle waits for, as on "     \
-	       "CPUs (default: it waits for none, as on GPUs)",                                    \
-	       BB_DDP_OF("horovod"))                                                               \
 	OPTION(FLAG, batched, "batched-copies", 0, NULL,                                           \
 	       "horovod: pad each tensor of a fusion to 16 bytes (HOROVOD_BATCH_D2D_MEMCOPIES)",   \
 	       BB_DDP_OF("horovod"))                                                               \
@@ -67,11 +63,7 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	       .max = BB_CLUSTER_MOST_RANKS)
 
 #define BB_DDP_ON_CPUS                                                                             \
-	{                                                                                          \
-		{                                                                                  \
-			BB_ON_CPUS, "has memory that the CPU, which works on it, cannot access"    \
-		}                                                                                  \
-	}
+	.on = {{BB_ON_CPUS, "has memory that the CPU, which works on it, cannot access"}}
 /* What a step of PyTorch does besides. */
 #define BB_DDP_PYTORCH                                                                             \
 	.excludes = {{"fusion hierarchical norm-datatype",                                         \
@@ -87,14 +79,14 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	       "passes over gradients; on: divided in place, as views of buckets; off: divided "   \
 	       "in the copy into buckets, and copied back; horovod: off, beside each reduction "   \
 	       "(default: the all-reduce averages)",                                               \
-	       .choices = bb_ddp_view_names, .on = BB_DDP_ON_CPUS,                                 \
+	       .choices = bb_ddp_view_names, BB_DDP_ON_CPUS,                                       \
 	       .excludes = {{"hierarchical norm-datatype",                                         \
 			     "passes need averaged gradients of one datatype"}})                   \
 	OPTION(CHOICES, places, "optimizer", 0, NULL,                                              \
 	       "place of Adam's updates: after all reductions; after that of the bucket, in an "   \
 	       "own queue or that of reductions; in the backward pass of one rank "                \
 	       "(default: no updates)",                                                            \
-	       .choices = bb_ddp_place_names, .on = BB_DDP_ON_CPUS, BB_DDP_PYTORCH)                \
+	       .choices = bb_ddp_place_names, BB_DDP_ON_CPUS, BB_DDP_PYTORCH)                      \
 	OPTION(NUMBER, most_norm, "clip-grad-norm", 0, NULL,                                       \
 	       "norm to which longer gradients are scaled before the updates (default: none)",     \
 	       .needs = {{"optimizer"}})                                                           \
@@ -161,7 +153,6 @@ static inline bool bb_ddp_any_copies(const struct bb_ddp_options *a)
 
 #define BB_DDP_FIELDS(FIELD)                                                                       \
 	FIELD(STRING, model, "", "name of the model, as requested")                                \
-	FIELD(STRING, family, "", "family of the model: gpt2, llama, …")                           \
 	FIELD(STRING, dtype, "", "datatype of the gradients")                                      \
 	FIELD(INT, nranks, "", "number of ranks")                                                  \
 	FIELD(INT, batches, "",                                                                    \
@@ -185,7 +176,6 @@ static inline bool bb_ddp_any_copies(const struct bb_ddp_options *a)
 	      "sent by a rank within its node, by rings, if its ranks divide all buckets; null: "  \
 	      "not --hierarchical, or nodes of unequal sizes")                                     \
 	FIELD(DOUBLE, across_bytes, "bytes", "sent across nodes")                                  \
-	FIELD(INT, first_cap_bytes, "bytes", "size at which the first bucket is closed")           \
 	FIELD(STRING, measured_as, "",                                                             \
 	      "size with the same buckets, whose measurement this is; null: these were measured")  \
 	FIELD(STRING, algorithm, "", "algorithm of the all-reduce, as requested",                  \
@@ -206,11 +196,8 @@ static inline bool bb_ddp_any_copies(const struct bb_ddp_options *a)
 	FIELD(INT, gradient_bytes, "bytes", "size of all gradients")                               \
 	BB_FIT_FIELDS(FIELD)                                                                       \
 	FIELD(INT, buckets, "", "number of buckets", BB_COLUMN("buckets", 7, 0), .place = 2)       \
-	FIELD(INT, least_bytes, "bytes", "smallest bucket")                                        \
-	FIELD(DOUBLE, mean_bytes, "bytes", "mean bucket")                                          \
 	FIELD(INT, most_bytes, "bytes", "largest bucket", BB_COLUMN("largest", 8, 2), .place = 3,  \
 	      BB_MIB)                                                                              \
-	FIELD(INT, last_bytes, "bytes", "last bucket, which nothing hides")                        \
 	FIELD(NUMBERS, bucket_bytes, "bytes", "size of each bucket")                               \
 	FIELD(NUMBERS, bucket_tensors, "", "tensors of each bucket")                               \
 	FIELD(NUMBERS, bucket_ready_us, "us",                                                      \
@@ -289,7 +276,6 @@ struct bb_ddp_cap {
 	   tensor; 0:
 	   --bucket-cap-list. fsdp: 0: blocks. */
 	uint64_t bytes;
-	uint64_t first; /* ddp: of the first bucket */
 	double cycle_s;
 	char name[BB_DDP_CAP_TEXT]; /* "25M", "one", "tensor", "horovod 128M 1ms" */
 	struct bb_buckets buckets;

@@ -48,9 +48,9 @@ static bb_status add_cap(struct bb_ddp *ddp, enum bb_fusion_framework rule, uint
 			       BB_DDP_MOST_CAPS);
 	*cap = (struct bb_ddp_cap){
 		.rule = &bb_fusion_rules[rule], .bytes = bytes, .cycle_s = cycle_s};
-	cap->first = a->first_cap && bb_ddp_is_capped(cap) ? a->first_cap : bytes;
 	name_cap(cap);
-	const uint64_t caps[] = {cap->first, bytes};
+	const uint64_t caps[] = {a->first_cap && bb_ddp_is_capped(cap) ? a->first_cap : bytes,
+				 bytes};
 	const struct bb_fusion_setting setting = {
 		.rule = cap->rule,
 		.caps = list ? a->cap_list.list : caps,
@@ -60,9 +60,7 @@ static bb_status add_cap(struct bb_ddp *ddp, enum bb_fusion_framework rule, uint
 				    : 0,
 		.fused_multiple = a->hierarchical && nranks % ddp->local == 0 ? local * 64 : 0,
 		.round = rule == BB_FUSION_HOROVOD && a->batched ? 16 : 0,
-		.cycle_s = cycle_s,
-		.rate = a->blocking.rate,
-		.latency_s = a->blocking.latency};
+		.cycle_s = cycle_s};
 	const bb_status status = bb_fusion_make(&cap->buckets, ddp->tensors,
 						ddp->replica.model.ntensors, &setting, error);
 	const size_t numbers = 6 * cap->buckets.n + cap->buckets.ncycles;

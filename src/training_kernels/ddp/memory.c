@@ -64,8 +64,8 @@ void bb_ddp_memory_work(struct bb_ddp_memory *m, enum bb_ddp_work work, bool cop
 				wide[j] *= share;
 			bb_adam_narrow(m->dtype, wide, buckets + i * size, n);
 		} else {
-			bb_adam_step(m->steps, m->unscale, wide, m->master + i, m->moment1 + i,
-				     m->moment2 + i, n);
+			bb_adam_step_by(BB_ADAM_RATE, m->steps, m->unscale, wide, m->master + i,
+					m->moment1 + i, m->moment2 + i, n);
 			if (m->parameters)
 				bb_adam_narrow(m->dtype, m->master + i, m->parameters + i * size,
 					       n);

@@ -206,17 +206,14 @@ static void add_call(struct bb_tape *tape, const struct bb_ddp_step *s, size_t b
 	}
 }
 
-/* It waits for computations and, if it blocks, for earlier reductions; later ones wait for it. */
+/* It waits for computations, and later reductions for it. */
 static void add_negotiation(struct bb_tape *tape, const struct bb_ddp_step *s, size_t cycle)
 {
-	const int queue = s->blocks ? COMMUNICATING : NEGOTIATING;
-
-	bb_tape_order(tape, COMPUTING, queue);
-	bb_tape_collective(tape, queue, BB_DDP_NEGOTIATE, cycle, &bb_all_reduce, s->words,
+	bb_tape_order(tape, COMPUTING, NEGOTIATING);
+	bb_tape_collective(tape, NEGOTIATING, BB_DDP_NEGOTIATE, cycle, &bb_all_reduce, s->words,
 			   BB_UINT64, BB_BAND)
 		->group = NEGOTIATORS;
-	if (queue != COMMUNICATING)
-		bb_tape_order(tape, queue, COMMUNICATING);
+	bb_tape_order(tape, NEGOTIATING, COMMUNICATING);
 }
 
 /* Seconds until all buckets are complete. */
@@ -381,8 +378,7 @@ double bb_ddp_formula(const struct bb_ddp_step *s, const struct bb_ddp_alone *al
 			const double late = fmax(0, b->cycles[c] - planned);
 			const double at = scale * (b->cycles[c] - late) + late;
 
-			agreed =
-				fmax(fmax(at, agreed), s->blocks ? end : 0) + alone->reduce_s[b->n];
+			agreed = fmax(at, agreed) + alone->reduce_s[b->n];
 		}
 		if (clocked && !s->overlap)
 			agreed = backward + alone->reduce_s[b->n];

@@ -72,7 +72,6 @@ struct bb_ddp_step {
 	size_t microbatches; /* >= 1; all but the last without communication (no_sync) */
 	bool overlap;        /* reductions during the backward pass, else after it */
 	size_t words;        /* of 8 bytes, which a negotiation combines by AND */
-	bool blocks;         /* a negotiation waits for earlier reductions */
 	/* Hierarchical: gradients are summed by a reduce-scatter within nodes of so many ranks, an
 	   all-reduce between ranks with the same place in their nodes, and an all-gather; what does
 	   not divide goes by one rank of each node (bb_fusion_divide). 0: they are averaged by one

@@ -224,7 +224,6 @@ static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, c
 		.buckets = &v->cap->buckets,
 		.microbatches = (size_t)a->accumulate,
 		.words = s->ddp->words,
-		.blocks = a->blocking_given,
 		.node_ranks = a->hierarchical && !starts ? s->ddp->local : 0,
 		.unequal = nranks % s->ddp->local != 0,
 		.overlap = setting->overlap,

@@ -17,13 +17,8 @@ bool bb_adam_overflowed(enum bb_dtype dtype, const void *values, size_t n);
 /*
  * Run step T (from 1) of Adam (Kingma and Ba, arXiv 1412.6980, algorithm 1) on N elements, in fp32,
  * with the defaults of PyTorch. Gradients are first multiplied by UNSCALE, which removes the loss
- * scale and averages. Or with a learning RATE other than BB_ADAM_RATE.
+ * scale and averages. BB_ADAM_RATE is the default RATE of learning.
  */
 #define BB_ADAM_RATE 1e-3f
 void bb_adam_step_by(float rate, uint64_t t, float unscale, const float *gradient, float *parameter,
 		     float *moment1, float *moment2, size_t n);
-static inline void bb_adam_step(uint64_t t, float unscale, const float *gradient, float *parameter,
-				float *moment1, float *moment2, size_t n)
-{
-	bb_adam_step_by(BB_ADAM_RATE, t, unscale, gradient, parameter, moment1, moment2, n);
-}
