@@ -286,25 +286,7 @@ void bb_ddp_add_model(const struct bb_ddp *ddp, struct bb_strbuf *out)
 		bb_strbuf_add(out, " backward, of one sample\n");
 }
 
-/* A line for the equal buckets FIRST to END - 1 of CAP. */
-static void add_bucket(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap, size_t first,
-		       size_t end, const struct bb_ddp_variant *timed, struct bb_text_table *t)
-{
-	const struct bb_bucket *b = &cap->buckets.list[first];
-
-	if (end - first > 1)
-		bb_table_cellf(t, "%zu-%zu", first, end - 1);
-	else
-		bb_table_cellf(t, "%zu", first);
-	bb_table_cellf(t, "%zu\t%.3f", b->count, (double)b->bytes * MIB);
-	if (ddp->replica.batch_s > 0)
-		bb_table_cellf(t, "%.3f", 1e3 * bb_bucket_ready(b, ddp->ready_s));
-	if (timed)
-		bb_table_cellf(t, "%.3f\t%.3f", 1e3 * timed->start_s[first],
-			       1e3 * timed->ends[(end - 1) * BB_ENGINE_MOST_ROUNDS +
-						 (size_t)timed->rounds - 1]);
-}
-
+/* Equal buckets share a line; the last one follows the first lines. */
 static void add_list(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap,
 		     const struct bb_ddp_variant *timed, struct bb_strbuf *out)
 {
@@ -313,7 +295,6 @@ static void add_list(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap,
 	const bool computes = ddp->replica.batch_s > 0;
 	struct bb_text_table t = {.limit = bb_table_limit(stdout)};
 	const size_t n = cap->buckets.n;
-	size_t k = 0;
 
 	while (last >= &ddp->caps[ddp->nrequested])
 		last--;
@@ -323,23 +304,31 @@ static void add_list(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap,
 		       timed && !timed->step.overlap ? ", reduced after it" : "");
 	for (size_t i = 0; i < (timed ? 6 : computes ? 4 : 3); i++)
 		bb_table_column(&t, heads[i], "", i == 1 ? 8 : 10);
-	for (int line = 0; k < n && line < MOST_LINES; line++) {
-		const struct bb_bucket *list = cap->buckets.list;
-		size_t end = k + 1; /* of equal buckets */
+	for (size_t k = 0, line = 0, end; k < n; k = end, line++) {
+		const bool rest = line == MOST_LINES && k + 1 < n;
 
-		while (end < n && list[end].bytes == list[k].bytes &&
-		       list[end].count == list[k].count)
+		if (line == MOST_LINES)
+			bb_table_print(&t, out);
+		if (rest)
+			bb_strbuf_addf(out, "#%11s %zu more\n", "...", n - 1 - k);
+		k = rest ? n - 1 : k;
+		const struct bb_bucket *b = &cap->buckets.list[k];
+		end = k + 1;
+		while (end < n && b[end - k].bytes == b->bytes && b[end - k].count == b->count)
 			end++;
-		add_bucket(ddp, cap, k, end, timed, &t);
-		k = end;
+		if (end - k > 1)
+			bb_table_cellf(&t, "%zu-%zu", k, end - 1);
+		else
+			bb_table_cellf(&t, "%zu", k);
+		bb_table_cellf(&t, "%zu\t%.3f", b->count, (double)b->bytes * MIB);
+		if (computes)
+			bb_table_cellf(&t, "%.3f", 1e3 * bb_bucket_ready(b, ddp->ready_s));
+		if (timed)
+			bb_table_cellf(&t, "%.3f\t%.3f", 1e3 * timed->start_s[k],
+				       1e3 * timed->ends[(end - 1) * BB_ENGINE_MOST_ROUNDS +
+							 (size_t)timed->rounds - 1]);
 	}
 	bb_table_print(&t, out);
-	if (k + 1 < n)
-		bb_strbuf_addf(out, "#%11s %zu more\n", "...", n - 1 - k);
-	if (k < n) {
-		add_bucket(ddp, cap, n - 1, n, timed, &t);
-		bb_table_print(&t, out);
-	}
 	bb_table_free(&t);
 }
 

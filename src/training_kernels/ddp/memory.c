@@ -48,8 +48,7 @@ void bb_ddp_memory_work(struct bb_ddp_memory *m, enum bb_ddp_work work, bool cop
 
 	if (work == BB_DDP_INSPECT)
 		inspect(m);
-	if (work < BB_DDP_COPY_IN || work == BB_DDP_INSPECT ||
-	    (work == BB_DDP_UPDATE && m->overflowed))
+	if (work == BB_DDP_INSPECT || (work == BB_DDP_UPDATE && m->overflowed))
 		return;
 	m->steps += work == BB_DDP_UPDATE && first == 0; /* the first bucket is updated first */
 	for (size_t i = first, n; i < first + count; i += n) {

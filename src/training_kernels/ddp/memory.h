@@ -23,8 +23,7 @@ struct bb_ddp_memory {
 	bool overflowed;
 };
 
-/* Perform WORK, unless it is none on memory, on N elements from FIRST on; COPIED as in enum
-   bb_ddp_view. */
+/* Perform WORK on N elements from FIRST on; COPIED as in enum bb_ddp_view. */
 void bb_ddp_memory_work(struct bb_ddp_memory *memory, enum bb_ddp_work work, bool copied,
 			size_t first, size_t n);
 

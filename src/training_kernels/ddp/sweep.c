@@ -58,9 +58,7 @@ static void ddp_observe(void *own, int rank, size_t index, const struct bb_opera
 {
 	struct bb_ddp_variant *v = own;
 	const struct bb_engine *e = &v->variant.kernel->engine;
-	const size_t row = bb_ddp_row(o, v->cap->buckets.n);
-	double *const end = &v->ends[row * BB_ENGINE_MOST_ROUNDS + (size_t)v->rounds];
-	double *const backward_s = &v->backward_s[v->rounds];
+	double *end = &v->backward_s[v->rounds];
 
 	if (v->rounds == BB_ENGINE_MOST_ROUNDS)
 		return;
@@ -68,10 +66,13 @@ static void ddp_observe(void *own, int rank, size_t index, const struct bb_opera
 		v->start_s[o->item] = from - v->begin;
 	if (o->work == BB_DDP_FORWARD)
 		v->begin = to;
-	else if (o->work == BB_DDP_NEGOTIATE || o->work == BB_DDP_REDUCE || o->work == BB_DDP_EXTRA)
+	if (o->work == BB_DDP_NEGOTIATE || o->work == BB_DDP_REDUCE || o->work == BB_DDP_EXTRA)
+		end = &v->ends[bb_ddp_row(o, v->cap->buckets.n) * BB_ENGINE_MOST_ROUNDS +
+			       (size_t)v->rounds];
+	else if (o->work != BB_DDP_BACKWARD)
+		end = NULL;
+	if (end)
 		*end = fmax(*end, to - v->begin);
-	else if (o->work == BB_DDP_BACKWARD)
-		*backward_s = fmax(*backward_s, to - v->begin);
 	v->finals += o->work == v->final.work && o->item == v->final.item;
 	if (v->finals == (bb_engine_is_virtual(e) ? e->run->world.nranks : 1)) {
 		v->finals = 0;
@@ -99,8 +100,10 @@ static void ddp_buffers(void *own, int rank, const struct bb_operation *o, void 
 static void ddp_compute(void *own, int rank, const struct bb_operation *o)
 {
 	const struct bb_ddp_variant *v = own;
-	const struct bb_bucket *b = &v->cap->buckets.list[o->item];
 
+	if (o->work < BB_DDP_COPY_IN) /* the item may be a cycle */
+		return;
+	const struct bb_bucket *b = &v->cap->buckets.list[o->item];
 	bb_ddp_memory_work(&ddp_sweep_of(v)->memory, (enum bb_ddp_work)o->work,
 			   v->step.view == BB_DDP_COPIED, b->before / bb_dtype_size(b->dtype),
 			   (size_t)b->padded);
