@@ -111,8 +111,8 @@ static void fill(struct fusion *f)
 	free(opens);
 }
 
-/* Put tensor I, and those before END that fit, into the next bucket. Returns its bytes. */
-static uint64_t fuse(struct fusion *f, size_t i, size_t end)
+/* Put tensor I, and those before END that fit, into the next bucket, launched at NOW. */
+static void fuse(struct fusion *f, size_t i, size_t end, double now)
 {
 	const struct bb_fusion_setting *s = f->setting;
 	const size_t bucket = f->buckets->n;
@@ -132,7 +132,8 @@ static uint64_t fuse(struct fusion *f, size_t i, size_t end)
 			break;
 		}
 	}
-	return held;
+	if (!f->failed)
+		f->buckets->list[bucket].launch_s = now;
 }
 
 static bb_status fuse_by_cycles(struct fusion *f, struct bb_error *error)
@@ -156,12 +157,9 @@ static bb_status fuse_by_cycles(struct fusion *f, struct bb_error *error)
 		/* What rounding alone makes late is not. */
 		while (end < f->n && f->tensors[end].ready_s <= now * (1 + 1e-12))
 			end++;
-		for (size_t i = first; i < end && !f->failed; i++) {
-			const uint64_t bytes = f->order[i] == SIZE_MAX ? 0 : fuse(f, i, end);
-
-			if (bytes > 0 && !f->failed)
-				b->list[b->n - 1].launch_s = now;
-		}
+		for (size_t i = first; i < end && !f->failed; i++)
+			if (f->order[i] != SIZE_MAX)
+				fuse(f, i, end, now);
 	}
 	return BB_OK;
 }

@@ -221,11 +221,7 @@ void bb_ddp_describe_cap(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap,
 		ready[i] = 1e6 * bb_bucket_ready(&b->list[i], ddp->ready_s);
 	}
 	const bool counts = bb_ddp_counts(cap);
-	r->grouping = !bb_ddp_is_ddp(cap) ? cap->rule->name
-		      : capped            ? "cap"
-		      : cap->bytes == 0   ? "list"
-		      : cap->bytes == 1   ? "tensor"
-					  : "one";
+	r->grouping = !bb_ddp_is_ddp(cap) ? cap->rule->name : capped ? "cap" : cap->name;
 	r->rule = ddp->options.rules_given ? cap->rule->name : NULL;
 	r->label = cap->name;
 	r->cap_bytes = capped || (!bb_ddp_is_ddp(cap) && !counts) ? (int64_t)cap->bytes : BB_ABSENT;

@@ -272,15 +272,13 @@ extern const struct bb_record_kind bb_record_ddp;
 /* One grouping of the gradients. */
 struct bb_ddp_cap {
 	const struct bb_fusion_rule *rule;
-	/* Its parameter. ddp: BB_BUCKET_UNLIMITED: a single bucket; 1: a bucket per
-	   tensor; 0:
+	/* Its parameter. ddp: BB_BUCKET_UNLIMITED: a single bucket; 1: a bucket per tensor; 0:
 	   --bucket-cap-list. fsdp: 0: blocks. */
 	uint64_t bytes;
 	double cycle_s;
 	char name[BB_DDP_CAP_TEXT]; /* "25M", "one", "tensor", "horovod 128M 1ms" */
 	struct bb_buckets buckets;
-	size_t same; /* index of the first grouping by the same rule with the same
-		      * buckets; its own
+	size_t same; /* index of the first grouping by the same rule with the same buckets; its own
 		      */
 };
 
@@ -288,24 +286,22 @@ struct bb_ddp_cap {
 struct bb_ddp {
 	struct bb_ddp_options options; /* first: the rows are read into it */
 	struct bb_replica replica;
-	/* The requested groupings, then the references 25 MiB, one bucket and a
-	   bucket per tensor unless they are requested. */
+	/* The requested groupings, then the references 25 MiB, one bucket and a bucket per
+	   tensor unless they are requested. */
 	struct bb_ddp_cap caps[BB_DDP_MOST_CAPS];
 	size_t nrequested, ncaps;
-	double *ready_s; /* [tensor]: of its gradient, since the backward pass began
-			  */
+	double *ready_s; /* [tensor]: of its gradient, since the backward pass began */
 	struct bb_fusion_tensor *tensors;
-	double memory_rate;           /* bytes per second of works on memory; 0: they are
-					 performed */
-	uint64_t room;                /* bytes of the buckets that need most */
+	double memory_rate; /* bytes per second of works on memory; 0: they are performed */
+	uint64_t room;      /* bytes of the buckets that need most */
 	size_t extras[BB_DDP_EXTRAS]; /* elements of calls beside those of the buckets */
 	int local;                    /* ranks of a node */
 	size_t numbers; /* of a row at most: six of each bucket, and one of each cycle */
 	size_t words;   /* of a negotiation; 0: no cycles */
 };
 
-/* The gradients of the replica, which is open, and their groupings. BB_EUSAGE names
-   the option that is wrong. */
+/* The gradients of the replica, which is open, and their groupings. BB_EUSAGE names the option
+   that is wrong. */
 BB_MUST bb_status bb_ddp_group(struct bb_ddp *ddp, const struct bb_options *options,
 			       const struct bb_environment *environment, struct bb_error *error);
 static inline bool bb_ddp_is_ddp(const struct bb_ddp_cap *cap)
@@ -330,38 +326,35 @@ const struct bb_ddp_cap *bb_ddp_find_cap(const struct bb_ddp *ddp, uint64_t byte
 const struct bb_ddp_cap *bb_ddp_last_same(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap);
 
 /*
- * A part of a step. Of its watched steps, one in a round, it has times of the ranks
- * that this driver observes. A reduction alone lasts from the last rank's end of the
- * bucket before it to the last rank's end of its own.
+ * A part of a step. Of its watched steps, one in a round, it has times of the ranks that this
+ * driver observes. A reduction alone lasts from the last rank's end of the bucket before it to the
+ * last rank's end of its own.
  */
 struct bb_ddp_variant {
 	struct bb_variant variant;
 	const struct bb_ddp_cap *cap;
 	struct bb_ddp_step step;
-	/* Of reductions, since the backward pass began if there is one: [bucket], in
-	   the last round; [bucket * BB_ENGINE_MOST_ROUNDS + round], of the last rank.
-	   Behind the buckets stand the last negotiation and the extra calls. */
+	/* Of reductions, since the backward pass began if there is one: [bucket], in the last
+	   round; [bucket * BB_ENGINE_MOST_ROUNDS + round], of the last rank. Behind the buckets
+	   stand the last negotiation and the extra calls. */
 	double *start_s, *ends;
-	double *reduce_s; /* likewise: medians of reductions and negotiations alone,
-			     at the end */
-	double backward_s[BB_ENGINE_MOST_ROUNDS]; /* the first: the median, at the end
-						   */
+	double *reduce_s; /* likewise: medians of reductions and negotiations alone, at the end */
+	double backward_s[BB_ENGINE_MOST_ROUNDS]; /* the first: the median, at the end */
 	int rounds;
 	double begin;              /* of the backward pass */
 	int finals;                /* ranks that have ended this round */
 	struct bb_operation final; /* of a watched step: its work and item */
 };
 
-/* R, which is initialised, gets the fields of CAP on NRANKS that follow from the
-   request. NUMBERS has room for three numbers of each bucket and one of each cycle.
- */
+/* R, which is initialised, gets the fields of CAP on NRANKS that follow from the request.
+   NUMBERS has room for three numbers of each bucket and one of each cycle. */
 void bb_ddp_describe_cap(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap, int nranks,
 			 double *numbers, struct bb_ddp_record *r);
 
 /* Append what is known of the model. */
 void bb_ddp_add_model(const struct bb_ddp *ddp, struct bb_strbuf *out);
-/* Append the sizes of buckets, and each bucket with its reductions in the step
-   TIMED[cap], unless that is NULL; TIMED may be NULL. */
+/* Append the sizes of buckets, and each bucket with its reductions in the step TIMED[cap],
+   unless that is NULL; TIMED may be NULL. */
 void bb_ddp_add_buckets(const struct bb_ddp *ddp, const struct bb_ddp_variant *const *timed,
 			struct bb_strbuf *out);
 
