@@ -125,8 +125,8 @@ static inline double bb_bucket_ready(const struct bb_bucket *b, const double *re
 
 /* ---- Horovod --------------------------------------------------------------------------------- */
 
-/* BYTES of a fusion threshold, as Horovod rounds them for LOCAL ranks of a node: up to a multiple
-   of LOCAL * 8 * 64 (TensorFusionThresholdBytes in controller.cc). */
+/* BYTES of a fusion threshold, as Horovod rounds them for LOCAL ranks of each node: up to a
+   multiple of LOCAL * 8 * 64 (TensorFusionThresholdBytes in controller.cc). */
 static inline uint64_t bb_fusion_threshold(uint64_t bytes, uint64_t local)
 {
 	return (bytes + local * 512 - 1) / (local * 512) * (local * 512);

@@ -54,6 +54,14 @@ def cycles_of_horovod():
 
 
 @test
+def threshold_is_rounded():
+    """To 512 bytes for each rank of a node, if all nodes have as many."""
+    for ranks, bytes_ in ((4, 1001472), (3, 1000000), (8, 1003520)):
+        found = rows(f"{SIM} --fusion horovod --fusion-threshold 1000000 --node-ranks {ranks}")
+        equal({r["cap_bytes"] for r in found.values() if r["grouping"] == "horovod"}, {bytes_}, f"nodes of {ranks}")
+
+
+@test
 def copies_of_fusions():
     """Buckets of several tensors are copied in and out beside their reduction, others are not."""
     line = f"{SIM} --fusion horovod --fusion-threshold 4M --cycle-time-ms 30 --bucket-view off --memory-rate 1GB/s"

@@ -30,7 +30,8 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	       "rules by which frameworks group gradients, side by side; ddp has --buckets",       \
 	       .choices = bb_fusion_names, .section = "Rules of frameworks")                       \
 	OPTION(SIZES, thresholds, "fusion-threshold", 0, "128M",                                   \
-	       "horovod: most bytes of a fusion, rounded up to 512 per rank of a node; 0: none",   \
+	       "horovod: most bytes of a fusion, rounded up to 512 per rank of nodes of equal "    \
+	       "sizes; 0: none",                                                                   \
 	       .max = BB_MOST_BYTES, BB_DDP_OF("horovod"))                                         \
 	OPTION(NUMBERS, cycles, "cycle-time-ms", 0, "1",                                           \
 	       "horovod: milliseconds between the begins of cycles; 0: one for each gradient",     \

@@ -37,7 +37,7 @@ static bb_status add_cap(struct bb_ddp *ddp, enum bb_fusion_framework rule, uint
 	const bool list = rule == BB_FUSION_DDP && bytes == 0;
 	const uint64_t local = (uint64_t)ddp->local;
 
-	if (rule == BB_FUSION_HOROVOD)
+	if (rule == BB_FUSION_HOROVOD && nranks % ddp->local == 0)
 		bytes = bb_fusion_threshold(bytes, local);
 	for (size_t i = 0; i < ddp->ncaps; i++)
 		if (ddp->caps[i].rule == &bb_fusion_rules[rule] && ddp->caps[i].bytes == bytes &&
