@@ -379,28 +379,24 @@ static size_t lay_out_signs(const struct bb_zero_rank *z, size_t u, size_t *firs
 	return bytes;
 }
 
-/* Acquire the memory of the exchange of signs. */
-static void hold_signs(struct bb_zero_rank *z)
+/* The exchange of signs, unit by unit; its memory is acquired in the first step. */
+static void exchange_signs(struct bb_zero_rank *z)
 {
+	const size_t units = z->zero->units.n;
 	size_t errors = 0, most = 0;
 	struct bb_coded c;
 
-	for (size_t u = 0; u < z->zero->units.n; u++) {
+	for (size_t u = 0; u < units && !z->errors.memory; u++) {
 		const size_t bytes = lay_out_signs(z, u, &errors, &c);
 
 		most = bytes > most ? bytes : most;
 	}
-	bb_zero_acquire(z, BB_HOLD_OPTIMIZER, errors * sizeof(float), false, &z->errors);
-	bb_zero_acquire(z, BB_HOLD_COMMUNICATION, most, false, &z->codes);
-}
-
-/* The exchange of signs, unit by unit. */
-static void exchange_signs(struct bb_zero_rank *z)
-{
-	size_t errors = 0;
-	struct bb_coded c;
-
-	for (size_t u = 0; u < z->zero->units.n && z->status == BB_OK; u++) {
+	if (!z->errors.memory) {
+		bb_zero_acquire(z, BB_HOLD_OPTIMIZER, errors * sizeof(float), false, &z->errors);
+		bb_zero_acquire(z, BB_HOLD_COMMUNICATION, most, false, &z->codes);
+	}
+	errors = 0;
+	for (size_t u = 0; u < units && z->status == BB_OK; u++) {
 		lay_out_signs(z, u, &errors, &c);
 		add_action(z, (struct bb_zero_work){.action = BB_ZERO_GIVE, .unit = u});
 		add_codes(z, &c, REDUCTIONS);
@@ -438,8 +434,6 @@ void bb_zero_write_step(struct bb_zero_rank *z)
 			bb_zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->master);
 		bb_zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment1);
 		bb_zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment2);
-		if (z->compressed)
-			hold_signs(z);
 	}
 	add_action(z, (struct bb_zero_work){.action = BB_ZERO_INSPECT});
 	if (z->stage > 0 || z->compressed) {

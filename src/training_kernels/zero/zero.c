@@ -443,6 +443,13 @@ static void fill_memory(const struct zero_stage *m, struct bb_zero_record *r)
 			percent_off((double)r->system_bytes, (double)r->system_reserved_bytes);
 }
 
+static const char *phase_of(const struct bb_zero_rank *z)
+{
+	return z->zero->config.onebit.kind == BB_ONEBIT_NONE ? NULL
+	       : z->compressed                               ? "compressed"
+							     : "warm-up";
+}
+
 static bb_status deliver_moments(const struct bb_zero_rank *z)
 {
 	/* In the order of the points. */
@@ -456,6 +463,7 @@ static bb_status deliver_moments(const struct bb_zero_rank *z)
 		const struct bb_zero_moment *m = &z->moments[i];
 		const bool layer = m->point == BB_ZERO_FORWARD || m->point == BB_ZERO_BACKWARD;
 		struct bb_zero_moment_record r = {.stage = z->stage,
+						  .phase = phase_of(z),
 						  .moment = names[m->point],
 						  .item = layer ? (int64_t)m->item : BB_ABSENT,
 						  .peak_bytes = (int64_t)m->peak};
@@ -495,8 +503,7 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 	r->overlap = overlap_names[zero->options.overlap];
 	r->nranks = zero->nranks;
 	r->stage = z->stage;
-	if (zero->config.onebit.kind != BB_ONEBIT_NONE)
-		r->phase = z->compressed ? "compressed" : "warm-up";
+	r->phase = phase_of(z);
 	r->rank = z->rank;
 	r->parameters = (int64_t)zero->units.elements;
 	r->units = (int64_t)zero->units.n;
@@ -718,20 +725,6 @@ out:
 	return status;
 }
 
-/* The compressed steps of the reference follow its warm-up. */
-static bb_status compress_reference(struct zero_sweep *s)
-{
-	bb_status status = BB_OK;
-
-	if (!s->has_reference)
-		return BB_OK;
-	status = bb_zero_reference_compress(&s->references[0], &s->zero->units,
-					    &s->kernel.engine.run->error);
-	for (int64_t step = 1; step <= s->steps && status == BB_OK; step++)
-		bb_zero_reference_step(&s->references[0], s->steps + step);
-	return status;
-}
-
 /* Measures a stage, or a phase of it. A rank alone runs nothing. */
 static bb_status measure_stage(struct zero_sweep *s)
 {
@@ -769,6 +762,7 @@ out:
 static bb_status zero_run(struct bb_engine *e)
 {
 	struct zero_sweep *s = (struct zero_sweep *)e;
+	struct bb_zero_reference *reference = &s->references[0];
 	bb_status status = BB_OK;
 
 	for (s->stage = 0; s->stage < BB_ZERO_STAGES; s->stage++) {
@@ -776,10 +770,16 @@ static bb_status zero_run(struct bb_engine *e)
 			continue;
 		BB_TRY(status, measure_stage(s), out);
 		s->compressed = s->zero->config.onebit.kind != BB_ONEBIT_NONE;
-		if (s->compressed) {
-			BB_TRY(status, compress_reference(s), out);
-			BB_TRY(status, measure_stage(s), out);
+		if (s->compressed && s->has_reference) {
+			BB_TRY(status,
+			       bb_zero_reference_compress(reference, &s->zero->units,
+							  &e->run->error),
+			       out);
+			for (int64_t step = 1; step <= s->steps; step++)
+				bb_zero_reference_step(reference, s->steps + step);
 		}
+		if (s->compressed)
+			BB_TRY(status, measure_stage(s), out);
 		bb_zero_rank_close(&s->before->variant);
 		s->before = NULL;
 	}

@@ -263,6 +263,7 @@ struct bb_zero_record {
 
 #define BB_ZERO_MOMENT_FIELDS(FIELD)                                                               \
 	FIELD(INT, stage, "", "of ZeRO")                                                           \
+	FIELD(STRING, phase, "", "of a 1-bit optimizer: warm-up or compressed; null: another")     \
 	FIELD(STRING, moment, "",                                                                  \
 	      "model, wrapped, forward, backward, before optimizer, after optimizer")              \
 	FIELD(INT, item, "", "layer of a forward or backward pass, from 0")                        \
