@@ -419,6 +419,10 @@ def codes():
     equal(records(run(f"zero -g 1 --model linear:3x31 {SHORT} --qwz --json -"))["zero"][3]["gather_error"], None, "alone")
     result = gpus.run("zero -g 2 --model linear:3x31 --qwz").exits(5)
     expect("--qwz" in result.err and "the CPU, which codes" in result.err, f"memory of GPUs: {result.err}")
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump({"zero_optimization": {"stage": 3, "zero_quantized_weights": True}, "bf16": {"enabled": True}}, file)
+        file.flush()
+        gpus.run(f"zero -g 2 --model linear:3x31 --ds-config {file.name}").exits(5).says("the CPU makes the codes of ZeRO++")
     # 32 units of 4096 x 4096 on 4 nodes of 8 ranks, where plain stage 3 sends 3 models, here 0.75, times (n - 1) / n.
     line = "zero --backend sim --link 10GB/s -g 32 --model 536870912 --stages 3 --hpz 8"
     for words, across, wire in (("", 2 * 31 * (1 << 20), 2 * 31 * (1 << 20) + 7 * (1 << 22)),

@@ -211,14 +211,13 @@ static bb_status zero_plan(struct bb_run *run)
 			       "exact in %s; give a smaller number or another -d",
 			       a->accumulate, zero->nranks, bb_plural(zero->nranks),
 			       bb_dtype_name(a->dtype));
-	if (a->ds_config && (zero->config.onebit.kind != BB_ONEBIT_NONE || a->qwz || a->qgz) &&
-	    run->options.backend->gpu)
+	const bool signs = zero->config.onebit.kind != BB_ONEBIT_NONE;
+	if ((signs || a->qwz || a->qgz) && run->options.backend->gpu)
 		return bb_fail(&run->error, BB_EUNSUPPORTED,
 			       "--ds-config %.200s: the CPU makes the codes of %s, but cannot "
 			       "access the memory of the %s backend; give --backend host, mpi or "
 			       "gloo",
-			       a->ds_config,
-			       zero->config.type && a->stages == 1 ? zero->config.type : "ZeRO++",
+			       a->ds_config, signs ? zero->config.type : "ZeRO++",
 			       run->options.backend->name);
 	return find_room(zero, run);
 }
