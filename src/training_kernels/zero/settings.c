@@ -60,38 +60,31 @@ bb_status bb_zero_apply_ds_config(struct bb_zero *zero, int node_ranks, struct b
 	BB_TRY(status, status, out);
 	if (c->type && strncmp(c->type, "adam", 4) != 0 && c->onebit.kind != BB_ONEBIT_ADAM &&
 	    c->onebit.kind != BB_ONEBIT_ZERO_ONE)
-		BB_TRY(status,
-		       bb_fail(error, BB_EUSAGE,
-			       "--ds-config %.200s: optimizer.type: the step of %s is not known; "
-			       "give Adam, AdamW, OneBitAdam or ZeroOneAdam",
-			       a->ds_config, c->type),
-		       out);
-	if ((c->qwz || c->qgz || c->hpz > 1) && c->zero != 3)
-		BB_TRY(status,
-		       bb_fail(error, BB_EUSAGE,
-			       "--ds-config %.200s: zero_optimization: zero_quantized_weights, "
-			       "zero_quantized_gradients and zero_hpz_partition_size have no "
-			       "effect before stage 3; leave them out",
-			       a->ds_config),
-		       out);
-	if (c->qgz && !a->qgz_given && nodes == 0)
-		BB_TRY(status,
-		       bb_fail(error, BB_EUSAGE,
-			       "--ds-config %.200s: zero_optimization.zero_quantized_gradients: "
-			       "the ranks of a node are unknown; give --qgz",
-			       a->ds_config),
-		       out);
-	BB_TRY(status,
-	       bb_ds_config_settle(settings, sizeof(settings) / sizeof(settings[0]), a->ds_config,
-				   error),
-	       out);
-	if (settings[3].value > 65536 || (settings[3].value & (settings[3].value - 1)))
-		BB_TRY(status,
-		       bb_fail(error, BB_EUSAGE,
-			       "--ds-config %.200s: fp16: sums of gradients are exact only for a "
-			       "loss scale that is a power of two up to 65536, not for %jd",
-			       a->ds_config, settings[3].value),
-		       out);
+		status = bb_fail(error, BB_EUSAGE,
+				 "--ds-config %.200s: optimizer.type: the step of %s is not known; "
+				 "give Adam, AdamW, OneBitAdam or ZeroOneAdam",
+				 a->ds_config, c->type);
+	else if ((c->qwz || c->qgz || c->hpz > 1) && c->zero != 3)
+		status = bb_fail(error, BB_EUSAGE,
+				 "--ds-config %.200s: zero_optimization: zero_quantized_weights, "
+				 "zero_quantized_gradients and zero_hpz_partition_size have no "
+				 "effect before stage 3; leave them out",
+				 a->ds_config);
+	else if (c->qgz && !a->qgz_given && nodes == 0)
+		status = bb_fail(error, BB_EUSAGE,
+				 "--ds-config %.200s: zero_optimization.zero_quantized_gradients: "
+				 "the ranks of a node are unknown; give --qgz",
+				 a->ds_config);
+	else
+		status = bb_ds_config_settle(settings, sizeof(settings) / sizeof(settings[0]),
+					     a->ds_config, error);
+	if (status == BB_OK &&
+	    (settings[3].value > 65536 || (settings[3].value & (settings[3].value - 1))))
+		status = bb_fail(error, BB_EUSAGE,
+				 "--ds-config %.200s: fp16: sums of gradients are exact only for a "
+				 "loss scale that is a power of two up to 65536, not for %jd",
+				 a->ds_config, settings[3].value);
+	BB_TRY(status, status, out);
 	snprintf(zero->ignored, sizeof(zero->ignored), "%s", bb_strbuf_text(&ignored));
 	a->stages = (unsigned)settings[0].value;
 	a->dtype = (enum bb_dtype)settings[1].value;
