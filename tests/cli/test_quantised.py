@@ -17,6 +17,8 @@ def check(found, codings=14):
     equal(len(found), codings * len(SCHEMES), "rows")
     for r in found.values():
         equal((r["wrong"], r["sent_bytes"]), (0, r["formula_bytes"]), r)
+        rate, here = r["break_even_GBps"], r["plain_GBps"]
+        expect(rate is None or (rate > here) == (r["speedup"] > 1), r)
         expect(0 < r["rms_error"] <= r["max_error"] and 0 <= r["balance_error"] < 1e-5, r)
         expect(all(r[key] > 0 for key in ("plain_us", "coded_us", "coding_us", "exchange_us", "speedup", "busbw_GBps")), r)
 
@@ -113,7 +115,15 @@ def break_even():
             equal(there["speedup"] > 1, factor < 1, f"{coding} by {scheme} at {factor} times the rate")
     (r,) = rows(run("quantised_all_reduce --backend sim -g 16 --memory-rate 1TB/s --link 1GB/s,0us,port --coding int8 --scheme allgather --json -")).values()
     equal((r["break_even_GBps"], r["model_break_even_GBps"]), (None, None), "it sends twice the bytes")
-    run("quantised_all_reduce --backend sim -g 16 --memory-rate 1TB/s --link 1GB/s,0us,port --coding int8 --scheme allgather").prints("It does not pay at any link rate")
+    run("quantised_all_reduce --backend sim -g 16 --memory-rate 1TB/s --link 1GB/s,0us,port --coding int8 --scheme allgather").prints("int8 by allgather never pays: its exchange alone takes")
+
+
+@test
+def the_best_and_the_skipped():
+    """The answer has the plain all-reduce, too; a scheme is skipped once for all codings and sizes."""
+    out = run("quantised_all_reduce -g 4 -n 3 -b 1K -e 4K -f 4 --coding int8,sign --scheme ring,two-hops").exits(0)
+    out.prints("all-reduce of 4K", "plain all-reduce of float", "1 case was skipped")
+    equal(out.out.count("# skipped: two-hops: "), 1, "skipped")
 
 
 @test
@@ -146,6 +156,7 @@ def refusals():
         ("--backend sim --link 1GB/s", "--memory-rate: missing"),
     ):
         execute([built("quantised_all_reduce_perf"), *line.split()]).exits(2).says(words)
+    execute([built("quantised_all_reduce_perf"), *"-g 4 --node-ranks 2 --scheme ring".split()]).exits(2).says("--node-ranks 2 needs --scheme two-hops")
     run("quantised_all_reduce -g 1").exits(5).says("there is one rank")
     run("quantised_all_reduce -g 4 --scheme two-hops").exits(5).says("at least 2 nodes", "--node-ranks")
     run("quantised_all_reduce -g 4 -b 1T -e 1T").exits(5).says("-e 1T", "give less")

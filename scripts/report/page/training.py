@@ -189,9 +189,9 @@ def step_figures(run):
         (planned_memory, "Memory of the divisions", "Of the same divisions."),
         (moe, "A layer of experts", "Each part alone. Number: the whole layer, in which parts may overlap."),
         (codes, "Quantised all-reduces", "Each part alone. Number: the whole step. Line across a bar: the plain all-reduce; codes pay "
-         "where the bar ends before it, and on links slower than the rate beside their name."),
+         "where the bar ends before it, and where the plain all-reduce runs below the bus bandwidth beside their name."),
         (break_even([r for r in run.of("quantised") if number(r, "size_bytes") == most]), "Where codes pay",
-         "Time of coding and of the bytes sent over one link, for the fastest scheme of each coding. Dotted: links here."),
+         "Time of coding and of the bytes sent at one bandwidth, for the fastest scheme of each coding. Dotted: plain all-reduce here."),
         (hybrid, "A step and its parts alone", "Line across a bar: by the formula of --plan." * planned),
     ]
     return [Figure(title, paper, told) for paper, title, told in drawn if paper]
@@ -204,7 +204,7 @@ def code_name(r):
 
 
 def break_even(rows):
-    """Time against the rate of a link: the plain all-reduce, and the fastest scheme of each coding."""
+    """Time against bus bandwidth: the plain all-reduce, and the fastest scheme of each coding."""
     fastest = {}
     for r in sorted(rows, key=lambda r: number(r, "coded_us") or math.inf, reverse=True):
         if all(positive(r, key) for key in ("coding_us", "sent_bytes", "plain_bytes", "plain_GBps")):
@@ -224,7 +224,7 @@ def break_even(rows):
     drawn = chart.sheet()
     y = chart.ends_of([t for line in points.values() for _, t in line])
     frame = chart.Frame(drawn, (low, high, True), (*y, True), right=chart.room_for(lines) + 10)
-    frame.axes(chart.number_ticks(frame.x), chart.duration_ticks(frame.y), "rate of a link, GB/s", "time of an all-reduce")
+    frame.axes(chart.number_ticks(frame.x), chart.duration_ticks(frame.y), "bus bandwidth, GB/s", "time of an all-reduce")
     drawn.line([(frame.x.at(here), frame.top), (frame.x.at(here), frame.bottom)], ink.FAINT, 1, chart.DOTTED, above=1)
     colors = dict(zip(lines, (ink.INK, *ink.SERIES)))
     for name, line in points.items():

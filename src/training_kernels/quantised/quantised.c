@@ -29,7 +29,7 @@
 	       .choices = feedback_names, .usual = true)                                           \
 	OPTION(INT, node_ranks, "node-ranks", 0, NULL,                                             \
 	       "two-hops: ranks of a node (default: as they are placed)", .min = 2,                \
-	       .max = BB_CLUSTER_MOST_RANKS)                                                       \
+	       .max = BB_CLUSTER_MOST_RANKS, .needs = {{"scheme=two-hops"}})                       \
 	OPTION(DTYPE, dtype, "datatype", 'd', "float", "datatype of the plain all-reduce",         \
 	       .choices = dtypes, .section = "Comparison")                                         \
 	OPTION(LINK, memory_rate, "memory-rate", 0, NULL,                                          \
@@ -115,11 +115,12 @@ static bb_status quantised_check(const struct bb_benchmark *benchmark, void *own
 	FIELD(DOUBLE, speedup, "", "plain_us / coded_us", BB_COLUMN("speedup", 7, 3), BB_TIMES)    \
 	FIELD(DOUBLE, busbw_GBps, "GB/s",                                                          \
 	      "bus bandwidth of an fp32 all-reduce that takes coded_us", BB_COLUMN("busbw", 8, 3)) \
-	FIELD(DOUBLE, plain_GBps, "GB/s", "plain_bytes / plain_us: the rate of links here",        \
-	      BB_COLUMN("link", 8, 3))                                                             \
+	FIELD(DOUBLE, plain_GBps, "GB/s",                                                          \
+	      "bus bandwidth of the plain all-reduce, plain_bytes / plain_us",                     \
+	      BB_COLUMN("plain busbw", 8, 3))                                                      \
 	FIELD(DOUBLE, break_even_GBps, "GB/s",                                                     \
-	      "link rate below which codes pay, plain_GBps (plain_us - exchange_us) / coding_us; " \
-	      "null: the exchange alone takes longer",                                             \
+	      "bus bandwidth of the plain all-reduce below which codes pay, plain_GBps (plain_us " \
+	      "- exchange_us) / (coded_us - exchange_us); null: a difference is not positive",     \
 	      BB_COLUMN("pays below", 10, 3))                                                      \
 	FIELD(DOUBLE, model_break_even_GBps, "GB/s",                                               \
 	      "bytes saved / time of coding, which reads and writes each number and code once at " \
@@ -447,8 +448,9 @@ static bb_status quantised_write(struct bb_variant *variant, struct bb_trial *tr
 		(void)quantised_fill(v);
 	if (variant->part != PLAIN) {
 		*refusal = bb_coded_refuses(f);
-		variant->subject = f->coding->name;
-		variant->algorithm = f->scheme->name;
+		/* A scheme is skipped for all codings and sizes, and reported once. */
+		if (*refusal && variant->setting < s->options->schemes.n)
+			variant->subject = f->scheme->name;
 		trial->opened = quantised_opened;
 		trial->workload.compute = s->computes ? quantised_compute : NULL;
 		trial->expects = variant->part == WHOLE ? &quantised_expectation : NULL;
@@ -593,8 +595,10 @@ static void quantised_describe(const struct bb_kernel *k, size_t setting, void *
 		r->busbw_GBps = 1e-3 * bus * (double)r->size_bytes / r->coded_us;
 		r->plain_GBps = 1e-3 * r->plain_bytes / r->plain_us;
 	}
-	if (r->plain_us > r->exchange_us && r->coding_us > 0)
-		r->break_even_GBps = r->plain_GBps * (r->plain_us - r->exchange_us) / r->coding_us;
+	/* Above plain_GBps exactly if the speedup is above 1. */
+	if (r->plain_us > r->exchange_us && r->coded_us > r->exchange_us)
+		r->break_even_GBps = r->plain_GBps * (r->plain_us - r->exchange_us) /
+				     (r->coded_us - r->exchange_us);
 	if (r->plain_bytes > v->sent && r->coding_us > 0)
 		r->model_break_even_GBps = 1e-9 * (r->plain_bytes - v->sent) /
 					   (coding_s > 0 ? coding_s : 1e-6 * r->coding_us);
@@ -604,14 +608,17 @@ static void quantised_describe(const struct bb_kernel *k, size_t setting, void *
 	r->wrong = bb_kernel_trial(k, setting, WHOLE)->wrong;
 }
 
-/* The answer is the fastest at the largest size, and the link rate below which it pays. */
+/* The answer is the best at the largest size, and the bus bandwidth below which codes pay. */
 static bb_status quantised_deliver(struct bb_engine *engine)
 {
 	struct bb_kernel *k = (struct bb_kernel *)engine;
 	const struct bb_quantised_options *a = ((const struct quantised_state *)k)->options;
 	const struct bb_quantised_record *best = NULL;
+	char subject[BB_CANDIDATE_TEXT], text[BB_UNIT_TEXT];
+	struct bb_best all = {.choice = {.subject = subject,
+					 .noise = bb_estimate_noise(engine->run),
+					 .unit = " per step"}};
 	struct bb_strbuf answer = {0};
-	char coded[BB_UNIT_TEXT], plain[BB_UNIT_TEXT], size[BB_UNIT_TEXT];
 	const bb_status status = bb_kernel_deliver(k, &bb_record_quantised, quantised_describe);
 
 	if (status != BB_OK)
@@ -619,24 +626,28 @@ static bb_status quantised_deliver(struct bb_engine *engine)
 	for (size_t i = k->settings - a->codings.n * a->schemes.n; i < k->settings; i++) {
 		const struct bb_quantised_record *r = bb_kernel_variant(k, i, WHOLE)->record;
 
-		best = r && (!best || r->coded_us < best->coded_us) ? r : best;
+		if (!r)
+			continue;
+		bb_best_add(&all, bb_best_steps(bb_kernel_trial(k, i, WHOLE), 1, NULL), "%s by %s",
+			    r->coding, r->scheme);
+		best = !best || r->coded_us < best->coded_us ? r : best;
 	}
 	if (!best)
 		return BB_OK;
-	bb_strbuf_addf(&answer,
-		       "# Fastest at %s: %s by %s, %s; the plain all-reduce of %s takes %s\n",
-		       bb_format_size(size, (uint64_t)best->size_bytes), best->coding, best->scheme,
-		       bb_format_duration(coded, 1e-6 * best->coded_us), best->dtype,
-		       bb_format_duration(plain, 1e-6 * best->plain_us));
-	if (isnan(best->break_even_GBps))
+	bb_best_add(&all, bb_best_steps(bb_kernel_trial(k, k->settings - 1, PLAIN), 1, NULL),
+		    "plain all-reduce of %s", best->dtype);
+	snprintf(subject, sizeof(subject), "all-reduce of %s",
+		 bb_format_size(text, (uint64_t)best->size_bytes));
+	bb_best_recommend(&all, &answer);
+	if (!isnan(best->break_even_GBps))
 		bb_strbuf_addf(&answer,
-			       "# It does not pay at any link rate: its exchange alone takes %s\n",
-			       bb_format_duration(coded, 1e-6 * best->exchange_us));
-	else
-		bb_strbuf_addf(
-			&answer, "# %s by %s pays below %.*f GB/s of link; links here: %.*f GB/s\n",
-			best->coding, best->scheme, best->break_even_GBps < 10 ? 2 : 0,
-			best->break_even_GBps, best->plain_GBps < 10 ? 2 : 0, best->plain_GBps);
+			       "# %s by %s pays where the plain all-reduce runs below %.4g GB/s of "
+			       "bus bandwidth; here it runs at %.4g GB/s\n",
+			       best->coding, best->scheme, best->break_even_GBps, best->plain_GBps);
+	else if (best->plain_us <= best->exchange_us)
+		bb_strbuf_addf(&answer, "# %s by %s never pays: its exchange alone takes %s\n",
+			       best->coding, best->scheme,
+			       bb_format_duration(text, 1e-6 * best->exchange_us));
 	return bb_engine_answer(engine, &answer);
 }
 
@@ -662,11 +673,12 @@ static void quantised_list(struct bb_strbuf *out)
 
 static void quantised_add_notes(struct bb_run *run, struct bb_strbuf *out)
 {
-	bb_strbuf_add(out,
-		      "# sent, formula: bytes of a rank. coded: whole step; coding, exchange: its "
-		      "parts alone\n"
-		      "# link: rate of the plain all-reduce. pays below: link rate at which both "
-		      "take equally long, by bytes saved and coding time\n");
+	bb_strbuf_add(
+		out,
+		"# sent, formula: bytes of a rank. coded: whole step; coding, exchange: its "
+		"parts alone\n"
+		"# pays below: plain busbw at which both take equally long, as measured; model: by "
+		"bytes saved and coding time\n");
 }
 
 const struct bb_benchmark bb_quantised_benchmark = {
