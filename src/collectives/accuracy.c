@@ -20,10 +20,10 @@ static void add_about(const void *record, struct bb_strbuf *out)
 	bb_strbuf_add(out,
 		      "# Errors of sums of normal numbers, relative to the RMS of the exact sums; "
 		      "ulp: spacing of the type there\n"
-		      "# formula: Higham's random walk over the roundings of the steps; #wrong: of "
-		      "a call, bits that its steps do not give,\n"
-		      "# or, where they are unknown, errors beyond his bound for any order; N/A: "
-		      "no call, only steps\n"
+		      "# formula: Higham's random walk over the roundings of the steps; #wrong: "
+		      "results that differ from the steps,\n"
+		      "# or exceed Higham's bound if the steps are unknown; N/A: no call, only "
+		      "steps\n"
 		      "# 16- and 8-bit numbers are added in fp32: a step rounds once, after the "
 		      "numbers of 1 or 2 peers, and direct after all\n");
 }
@@ -259,8 +259,8 @@ bb_status bb_accuracy(struct bb_session *s, char objection[BB_OBJECTION_TEXT])
 
 	if (!calls && !steps)
 		snprintf(objection, BB_OBJECTION_TEXT,
-			 "its steps are not known, as those of " BB_OWN
-			 "ring are, and no call moves data here");
+			 "no rounding steps are known for %s on %s; give --algo " BB_OWN "ring",
+			 s->c->choice->name, s->engine.backend->name);
 	if (calls)
 		status = examine_call(s);
 	for (size_t i = 0; i < ranks->n && steps && bb_engine_leads(&s->engine); i++) {

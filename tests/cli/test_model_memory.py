@@ -350,12 +350,14 @@ def one_bit_optimizers():
     def onebit(name, params="{}", more=""):
         return '{"optimizer": {"type": "%s", "params": %s}%s}' % (name, params, more)
 
-    for share, saving in ((15, "4.92"), (20, "4.00"), (25, "3.37")):
+    for share, saving, bits in ((15, "4.92", 16), (20, "4.00", 16), (25, "3.37", 16), (20, "4.44", 32)):
         steps = ', "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 100}}'
+        steps += ', "fp16": {"enabled": true}' if bits == 16 else ""
         text = onebit("onebitadam", '{"freeze_step": %d}' % share, steps)
-        with_config(text, "--params 1B").prints(f"of 100 steps: {saving} times less")
+        with_config(text, "--params 1B").prints(f"1/{bits} of {bits}-bit gradients", f"of 100 steps: {saving} times less")
         got = json.loads(with_config(text, "--params 1B --json -").out)
-        near(got["volume_saved"], 1 / (share / 100 + (1 - share / 100) / 16), 1e-9, "volume")
+        near(got["volume_saved"], 1 / (share / 100 + (1 - share / 100) / bits), 1e-9, "volume")
+    with_config(onebit("onebitadam", '{"freeze_step": 200}', steps), "--params 1B").prints("200 of 100 steps: the compressed stage never begins")
     with_config(onebit("ZeroOneAdam", '{"var_freeze_step": 10}'), "--params 1B").prints("zero-one-adam", "var_freeze_step 10")
     zero = "refuses this optimizer with ZeRO"
     for text, says in [

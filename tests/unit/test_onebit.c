@@ -20,19 +20,21 @@ static void test_saving(void **state)
 {
 	static const struct {
 		double freeze, saving;
-	} known[] = {{150, 4.92}, {200, 4.0}, {250, 3.37}, {0, 16}, {1000, 1}};
+		int bits;
+	} known[] = {{150, 4.92, 16}, {200, 4.0, 16}, {250, 3.37, 16},
+		     {0, 16, 16},     {1000, 1, 16},  {200, 4.44, 32}};
 	struct bb_onebit o = bb_onebit_of(BB_ONEBIT_ADAM);
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		o.freeze_step = known[i].freeze;
-		NEAR(bb_onebit_saving(&o, 1000), known[i].saving, 0.005);
+		NEAR(bb_onebit_saving(&o, known[i].bits, 1000), known[i].saving, 0.005);
 	}
 	o = bb_onebit_of(BB_ONEBIT_ZERO_ONE);
 	/* 96 full steps of 1000; without any, and one exchange in 16 steps. */
-	NEAR(bb_onebit_saving(&o, 1000), 1000 / (96 + 904 / 16.0), 1e-9);
+	NEAR(bb_onebit_saving(&o, 16, 1000), 1000 / (96 + 904 / 16.0), 1e-9);
 	o.freeze_step = 0;
 	o.local_step_scaler = 1;
-	NEAR(bb_onebit_saving(&o, 1 << 20), 256, 0.5);
+	NEAR(bb_onebit_saving(&o, 16, 1 << 20), 256, 0.5);
 }
 
 /* Steps 1 to LAST with EXCHANGE, as text. */

@@ -40,10 +40,11 @@ static bb_status merge_file(struct job *job, struct options *o, struct bb_traini
 	o->precision = (int)settings[2].value;
 	o->optimizer = (int)settings[3].value;
 	*buffers = c.buffers;
-	bb_ds_config_add_saving(&c, &job->text);
+	const int bits = o->precision == BB_ALL_FP32 ? 32 : 16;
+	bb_ds_config_add_saving(&c, bits, &job->text);
 	if (c.onebit.kind != BB_ONEBIT_NONE && c.total_steps > 0)
 		bb_json_add_double(&job->json, "volume_saved",
-				   bb_onebit_saving(&c.onebit, c.total_steps));
+				   bb_onebit_saving(&c.onebit, bits, c.total_steps));
 	if (o->fits_given)
 		return BB_OK;
 	if (o->micro_batch_given)
@@ -71,7 +72,7 @@ static void add_category(struct job *job, const char *name, uint64_t bytes, uint
 static void add_need(struct job *job, const struct bb_training *t, const struct bb_need *need)
 {
 	const char *const notes[BB_CATEGORIES] = {
-		[BB_NEED_ERRORS] = "what exchanged signs have lost",
+		[BB_NEED_ERRORS] = "error memory of 1-bit exchanges",
 		[BB_NEED_GATHERED] = t->buffers.live > 0 ? "parameters that stage 3 keeps, whole"
 							 : "parameters and gradients of the "
 							   "largest layer, whole",

@@ -30,7 +30,8 @@ struct reader {
 static void refuse_setting(struct reader *r, const char *key, size_t length, const json_t *value,
 			   const char *wanted)
 {
-	char *const text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+	char *const text =
+		json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
 
 	if (r->status == BB_OK)
 		r->status =
@@ -313,20 +314,25 @@ bb_status bb_ds_config_settle(struct bb_ds_setting *settings, size_t n, const ch
 	return BB_OK;
 }
 
-void bb_ds_config_add_saving(const struct bb_ds_config *c, struct bb_strbuf *out)
+void bb_ds_config_add_saving(const struct bb_ds_config *c, int bits, struct bb_strbuf *out)
 {
 	const struct bb_onebit *const o = &c->onebit;
 
 	if (o->kind == BB_ONEBIT_NONE)
 		return;
 	bb_strbuf_addf(
-		out, "# volume: a coded exchange sends 1/16 of fp16 gradients; %sfreeze_step %.0f",
-		o->kind == BB_ONEBIT_ZERO_ONE ? "var_" : "", o->freeze_step);
-	if (c->total_steps > 0)
+		out,
+		"# volume: a coded exchange sends 1/%d of %d-bit gradients; %sfreeze_step %.0f",
+		bits, bits, o->kind == BB_ONEBIT_ZERO_ONE ? "var_" : "", o->freeze_step);
+	const double saving = c->total_steps > 0 ? bb_onebit_saving(o, bits, c->total_steps) : 0;
+	if (saving > 1)
 		bb_strbuf_addf(out, " of %jd steps: %.2f times less in all\n", c->total_steps,
-			       bb_onebit_saving(o, c->total_steps));
+			       saving);
+	else if (saving > 0)
+		bb_strbuf_addf(out, " of %jd steps: the compressed stage never begins\n",
+			       c->total_steps);
 	else
-		bb_strbuf_add(out, "; scheduler.params.total_num_steps would give the total\n");
+		bb_strbuf_add(out, "; total saving unknown: no scheduler.params.total_num_steps\n");
 }
 
 bb_status bb_ds_config_batch(struct bb_ds_config *c, const char *path, uint64_t dp,

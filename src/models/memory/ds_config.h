@@ -56,9 +56,9 @@ struct bb_ds_setting {
 BB_MUST bb_status bb_ds_config_settle(struct bb_ds_setting *settings, size_t n, const char *path,
 				      struct bb_error *error);
 
-/* Append how much less than fp16 gradients the 1-bit optimizer of CONFIG sends, as a comment line;
-   without such an optimizer nothing. */
-void bb_ds_config_add_saving(const struct bb_ds_config *config, struct bb_strbuf *out);
+/* Append how much less than gradients of BITS bits the 1-bit optimizer of CONFIG sends, as a comment
+   line; without such an optimizer nothing. */
+void bb_ds_config_add_saving(const struct bb_ds_config *config, int bits, struct bb_strbuf *out);
 
 /*
  * Complete the batch for DP data-parallel ranks as DeepSpeed does: batch = micro_batch x

@@ -3,8 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#define CODED 0.0625 /* a sign in place of the 16 bits of a gradient */
-
 #define AT(name) offsetof(struct bb_onebit, name)
 #define FROZEN (1u << BB_ONEBIT_ADAM | 1u << BB_ONEBIT_LAMB)
 #define LAMB (1u << BB_ONEBIT_LAMB)
@@ -69,7 +67,7 @@ enum bb_onebit_exchange bb_onebit_next(const struct bb_onebit *o, struct bb_oneb
 	return exchange;
 }
 
-double bb_onebit_saving(const struct bb_onebit *o, int64_t steps)
+double bb_onebit_saving(const struct bb_onebit *o, int bits, int64_t steps)
 {
 	struct bb_onebit_schedule s = {.step = 0};
 	double sent = 0;
@@ -77,7 +75,9 @@ double bb_onebit_saving(const struct bb_onebit *o, int64_t steps)
 	while (s.step < steps) {
 		const enum bb_onebit_exchange exchange = bb_onebit_next(o, &s);
 
-		sent += exchange == BB_ONEBIT_FULL ? 1 : exchange == BB_ONEBIT_LOCAL ? 0 : CODED;
+		sent += exchange == BB_ONEBIT_FULL    ? 1
+			: exchange == BB_ONEBIT_LOCAL ? 0
+						      : 1.0 / bits;
 	}
 	return (double)steps / sent;
 }

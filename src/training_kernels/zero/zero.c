@@ -858,12 +858,12 @@ static void add_heading(struct bb_run *run, struct bb_strbuf *out)
 			   "# comm: gathered layers, buckets, buffers of collectives; frag: "
 			   "allocated but not held; wire: sent by a rank per step\n");
 	if (zero->config.onebit.kind != BB_ONEBIT_NONE)
-		bb_strbuf_add(out, "# -w and -n steps of warm-up come first, then as many "
-				   "compressed ones\n");
+		bb_strbuf_add(out, "# -w and -n count the steps of each phase; freeze_step "
+				   "is not simulated\n");
 	if (zero->options.ds_config)
 		bb_strbuf_addf(out, "# --ds-config %.200s: ignored: %s\n", zero->options.ds_config,
 			       *zero->ignored ? zero->ignored : "nothing");
-	bb_ds_config_add_saving(&zero->config, out);
+	bb_ds_config_add_saving(&zero->config, 8 * (int)bb_dtype_size(zero->options.dtype), out);
 }
 
 static void zero_free(struct bb_run *run)
