@@ -368,7 +368,7 @@ def one_bit_optimizers():
         (onebit("OneBitAdam", '{"amsgrad": true}'), "optimizer.params.amsgrad: true is not false"),
         (onebit("OneBitAdam", '{"var_freeze_step": 1}'), "optimizer.params.var_freeze_step: 1 is not a parameter of"),
         (onebit("OneBitAdam", '{"max_grad_norm": 1}'), "gradient_clipping"),
-        (onebit("OneBitAdam", '{"betas": [0.8, 1]}'), "optimizer.params.betas: [0.8"),
+        (onebit("OneBitAdam", '{"betas": [0.8, 1]}'), "optimizer.params.betas: [0.8,1] is not"),
         (onebit("OneBitAdam", '{"freeze_step": 0.5}'), "optimizer.params.freeze_step: 0.5 is not a whole number from 0"),
         (onebit("OneBitAdam", '{"lr": -1}'), "optimizer.params.lr: -1 is not a number of at least 0"),
         (onebit("OneBitAdam", '{"comm_backend_name": "gloo"}'), 'comm_backend_name: "gloo" is not nccl, mpi, hccl'),

@@ -228,8 +228,8 @@ bb_status bb_ds_config_read(const char *path, const struct bb_model *model,
 {
 	static const char *const devices[] = {"none", "cpu", "nvme", NULL};
 	/* DeepSpeed ignores their case. */
-	static const char *const types[] = {"adamw",      "adam",        "lamb",       "sgd",
-					    "onebitadam", "zerooneadam", "onebitlamb", NULL};
+	static const char *const types[] = {"AdamW",      "Adam",        "Lamb",       "SGD",
+					    "OneBitAdam", "ZeroOneAdam", "OneBitLamb", NULL};
 	static const enum bb_optimizer_index optimizers[] = {
 		BB_ADAMW, BB_ADAMW, BB_ADAMW, BB_SGD, BB_ADAM_1BIT, BB_ADAM_0_1, BB_LAMB_1BIT};
 	const struct bb_file_request request = {
@@ -237,8 +237,10 @@ bb_status bb_ds_config_read(const char *path, const struct bb_model *model,
 	const double hidden = model ? (double)model->hyper.hidden : 0;
 	struct reader r = {.path = path, .error = error};
 
-	*c = (struct bb_ds_config){
-		.offload = NOT_GIVEN, .optimizer = NOT_GIVEN, .overlap = NOT_GIVEN};
+	*c = (struct bb_ds_config){.offload = NOT_GIVEN,
+				   .optimizer = NOT_GIVEN,
+				   .rate = NOT_GIVEN,
+				   .overlap = NOT_GIVEN};
 	BB_TRY(r.status, bb_json_file_open(&request, "ds_config.json", &r.root, error), out);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		double number = read_number(&r, numbers[i].key, numbers[i].min, numbers[i].max,
@@ -288,7 +290,9 @@ bb_status bb_ds_config_read(const char *path, const struct bb_model *model,
 	}
 	if (c->onebit.kind != BB_ONEBIT_NONE)
 		read_onebit(&r, c);
-	if (c->loss_scale != 0 && c->type && strstr(c->type, "lamb"))
+	else if (c->optimizer == BB_ADAMW && strcmp(c->type, "Lamb") != 0)
+		c->rate = read_number(&r, PARAMS ".lr", 0, 1, false, NOT_GIVEN);
+	if (c->loss_scale != 0 && c->type && strstr(c->type, "Lamb"))
 		refuse_key(&r, "fp16.loss_scale",
 			   "0: DeepSpeed refuses this optimizer without dynamic loss scaling");
 	if (others)

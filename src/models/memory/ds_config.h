@@ -14,7 +14,8 @@ struct bb_ds_config {
 	int offload;            /* enum bb_offload; .offload_optimizer, .offload_param */
 	int precision;          /* enum bb_precision_index; fp16.enabled, bf16.enabled; else fp32 */
 	int optimizer;          /* enum bb_optimizer_index; optimizer.type */
-	const char *type;       /* optimizer.type in small letters; NULL: missing */
+	const char *type;       /* optimizer.type as DeepSpeed spells it; NULL: missing */
+	double rate;            /* optimizer.params.lr of Adam and AdamW */
 	int overlap;            /* zero_optimization.overlap_comm, 0 or 1 */
 	bool qwz, qgz;          /* .zero_quantized_weights, .zero_quantized_gradients */
 	int64_t hpz;            /* .zero_hpz_partition_size; 0 or 1: none */
@@ -56,8 +57,8 @@ struct bb_ds_setting {
 BB_MUST bb_status bb_ds_config_settle(struct bb_ds_setting *settings, size_t n, const char *path,
 				      struct bb_error *error);
 
-/* Append how much less than gradients of BITS bits the 1-bit optimizer of CONFIG sends, as a comment
-   line; without such an optimizer nothing. */
+/* Append how much less than gradients of BITS bits the 1-bit optimizer of CONFIG sends, as a
+   comment line; without such an optimizer nothing. */
 void bb_ds_config_add_saving(const struct bb_ds_config *config, int bits, struct bb_strbuf *out);
 
 /*

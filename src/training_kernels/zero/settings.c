@@ -24,6 +24,7 @@ bb_status bb_zero_apply_ds_config(struct bb_zero *zero, int node_ranks, struct b
 					   "bf16.enabled",
 					   "gradient_accumulation_steps",
 					   "optimizer.type",
+					   "optimizer.params.lr",
 					   "scheduler.params.total_num_steps",
 					   NULL};
 	struct bb_zero_options *a = &zero->options;
@@ -55,15 +56,19 @@ bb_status bb_zero_apply_ds_config(struct bb_zero *zero, int node_ranks, struct b
 		{a->hpz_given ? "hpz" : "reshard", a->hpz_given || a->reshard_given, a->reshard,
 		 c->hpz > 1 ? c->hpz : -1},
 		{"qgz", a->qgz_given, a->qgz, c->qgz && !a->qgz_given ? nodes : -1},
+		{"lr", a->rate_given, a->rate != c->rate, c->rate < 0 ? -1 : 0},
 	};
 
 	BB_TRY(status, status, out);
-	if (c->type && strncmp(c->type, "adam", 4) != 0 && c->onebit.kind != BB_ONEBIT_ADAM &&
+	if (c->type && strncmp(c->type, "Adam", 4) != 0 && c->onebit.kind != BB_ONEBIT_ADAM &&
 	    c->onebit.kind != BB_ONEBIT_ZERO_ONE)
 		status = bb_fail(error, BB_EUSAGE,
 				 "--ds-config %.200s: optimizer.type: the step of %s is not known; "
-				 "give Adam, AdamW, OneBitAdam or ZeroOneAdam",
-				 a->ds_config, c->type);
+				 "give Adam, AdamW, OneBitAdam or ZeroOneAdam%s",
+				 a->ds_config, c->type,
+				 c->onebit.kind == BB_ONEBIT_LAMB
+					 ? ", or data_parallel_perf --train 100 --coded onebit-lamb"
+					 : "");
 	else if ((c->qwz || c->qgz || c->hpz > 1) && c->zero != 3)
 		status = bb_fail(error, BB_EUSAGE,
 				 "--ds-config %.200s: zero_optimization: zero_quantized_weights, "
@@ -95,6 +100,7 @@ bb_status bb_zero_apply_ds_config(struct bb_zero *zero, int node_ranks, struct b
 	a->reshard = settings[6].value;
 	a->qgz = settings[7].value;
 	a->qwz |= c->qwz;
+	a->rate = c->rate < 0 ? a->rate : c->rate;
 	/* In bf16 DeepSpeed neither scales the loss nor looks for overflows. */
 	a->overflow = bf16 ? 0 : a->overflow;
 out:
