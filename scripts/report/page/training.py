@@ -317,7 +317,7 @@ def losses_of(r):
 
 
 def loss_curves(run):
-    """Losses of a small model that was trained by coded gradients and by 1-bit optimizers; -ef is dashed."""
+    """Losses of a small model that was trained by coded gradients and by 1-bit optimizers; -ef is dotted."""
     rows = [(text(r, "strategy", 20) or "unnamed", losses_of(r)) for r in run.of("strategy")]
     rows = [(name, points) for name, points in rows if len(points) > 1][:MOST_CURVES]
     if not rows:
@@ -338,7 +338,7 @@ def loss_curves(run):
         frame.line(points[:: max(1, len(points) // 400)], color, 1.4, "-" if base == name else chart.DOTTED)
         ends.append((*points[-1], name, color, base != name))
     frame.names(ends)
-    told = "A small model, trained with real communication. -ef, dotted: with error feedback."
+    told = "A small model, trained with real communication. -ef: with error feedback, dotted where it leaves the solid line."
     return Figure("Losses with coded communication", paper, told)
 
 

@@ -428,18 +428,19 @@ static bb_status dp_deliver(struct bb_engine *engine)
 			if (r->staleness.values[age] > 0)
 				bb_strbuf_addf(&out, " %zu:%.0f", age, r->staleness.values[age]);
 		bb_strbuf_add(&out, r->staleness.n > 0 ? "\n" : "");
-		for (size_t q = 0; q <= 4 && r->losses.n > 0; q++) {
-			const double loss = r->losses.values[q * (r->losses.n - 1) / 4];
+		const size_t n = r->losses.n, last = n > 4 ? 4 : n - (n > 0);
+		for (size_t q = 0; q <= last && n > 0; q++) {
+			const double loss = r->losses.values[last ? q * (n - 1) / last : 0];
 
 			bb_strbuf_addf(&out, q == 0 ? "# %s: loss " : "%.0s, ", r->strategy);
 			bb_strbuf_addf(&out, isnan(loss) ? "diverged" : "%.4f", loss);
 		}
-		if (r->losses.n > 0)
+		if (last > 0)
 			bb_strbuf_add(&out, " from the first step to the last");
 		if (!isnan(r->feedback_gap))
 			bb_strbuf_addf(&out, "; feedback: nothing lost beyond %.1e",
 				       r->feedback_gap);
-		bb_strbuf_add(&out, r->losses.n > 0 ? "\n" : "");
+		bb_strbuf_add(&out, n > 0 ? "\n" : "");
 		if (r->servers != BB_ABSENT && !r->colocated && all && r->port_busy > 0)
 			bb_strbuf_addf(&out,
 				       "# %s, %jd server%s: the busiest port is %.0f%% busy in "

@@ -235,11 +235,13 @@ struct bb_dp_options {
 	FIELD(INT, staleness_most, "updates", "maximum; 63: 63 or more")                           \
 	FIELD(NUMBERS, staleness, "", "number of gradients by staleness, from 0")                  \
 	FIELD(INT, train_steps, "", "steps of --train")                                            \
-	FIELD(DOUBLE, loss, "", "loss of the trained model over all samples",                      \
+	FIELD(DOUBLE, loss, "",                                                                    \
+	      "loss of the trained model over all samples, the largest of the ranks",              \
 	      BB_COLUMN("loss", 9, 6), .place = 14)                                                \
 	FIELD(DOUBLE, apart, "", "largest difference of a parameter from that of one rank",        \
 	      BB_COLUMN("apart", 8, 6), .place = 15)                                               \
-	FIELD(NUMBERS, losses, "", "with --coded: loss before each step, over all samples")        \
+	FIELD(NUMBERS, losses, "",                                                                 \
+	      "with --coded: loss before each step; each rank has its own samples and parameters") \
 	FIELD(DOUBLE, feedback_gap, "",                                                            \
 	      "difference of the exchanged results and the errors in memory from what was to be "  \
 	      "exchanged, weighed by random numbers, relative to its norm; null: no feedback")     \
