@@ -62,9 +62,9 @@ struct bb_onebit_schedule {
 enum bb_onebit_exchange bb_onebit_next(const struct bb_onebit *settings,
 				       struct bb_onebit_schedule *schedule);
 
-/* Factor by which STEPS steps (at least 1) send fewer bytes than as many all-reduces of gradients of
-   BITS bits, of which a coded exchange sends one: 1 / (w + (1 - w) / BITS) with w the share of full
-   ones. */
+/* Factor by which STEPS steps (at least 1) send fewer bytes than as many all-reduces of gradients
+   of BITS bits, of which a coded exchange sends one: 1 / (w + (1 - w) / BITS) with w the share of
+   full ones. */
 double bb_onebit_saving(const struct bb_onebit *settings, int bits, int64_t steps);
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */

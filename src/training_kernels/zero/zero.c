@@ -184,6 +184,10 @@ static bb_status zero_plan(struct bb_run *run)
 			       "--qgz %jd: %d ranks cannot form at least 2 nodes of so many; give "
 			       "a smaller divisor of %d",
 			       a->qgz, zero->nranks, zero->nranks);
+	if (a->qwz && zero->nranks == 1)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--%s: one rank gathers nothing; give more ranks",
+			       zero->config.qwz ? "ds-config: zero_quantized_weights" : "qwz");
 	zero->units.multiple = a->qwz || a->qgz ? 8 : 1; /* codes are whole bytes */
 	zero->data = (struct bb_zero_data){
 		.dtype = a->dtype,
