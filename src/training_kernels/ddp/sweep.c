@@ -524,23 +524,23 @@ static void ddp_describe(const struct bb_kernel *k, size_t setting, void *record
 static void step_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
 		       struct bb_strbuf *out)
 {
-	const struct bb_variant *a = ahead->own, *b = behind->own;
-	const struct bb_ddp_step *one = &((const struct bb_ddp_variant *)a)->step;
-	const struct bb_ddp_step *other = &((const struct bb_ddp_variant *)b)->step;
+	const struct bb_ddp_variant *one = ahead->own, *other = behind->own;
+	const struct bb_variant *a = &one->variant, *b = &other->variant;
 	const double longer_s = bb_kernel_median(b->kernel, b->setting, BB_DDP_REDUCTIONS) -
 				bb_kernel_median(a->kernel, a->setting, BB_DDP_REDUCTIONS);
 	const double exposed_s = behind->seconds - ahead->seconds;
+	const double after_s = exposed_s - (other->backward_s[0] - one->backward_s[0]);
 	char text[BB_UNIT_TEXT];
 
 	/* Their names tell what else differs. */
-	if (one->place != other->place || one->view != other->view)
+	if (one->step.place != other->step.place || one->step.view != other->step.view)
 		return;
 	if (longer_s >= exposed_s - longer_s)
 		bb_strbuf_addf(out, "its reductions take %s longer",
 			       bb_format_duration(text, longer_s));
-	else
-		bb_strbuf_addf(out, "it hides %s less of its reductions",
-			       bb_format_duration(text, exposed_s - longer_s));
+	else if (after_s >= exposed_s - after_s)
+		bb_strbuf_addf(out, "%s more is exposed after the backward pass",
+			       bb_format_duration(text, after_s));
 }
 
 /* "25M", "a bucket per tensor", "one bucket"; beside other rules "ddp 25M", "ddp one". */
