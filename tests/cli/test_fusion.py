@@ -82,12 +82,13 @@ def other_rules():
     found = rows("ddp_bucket --backend sim --link 10GB/s,20us -g 8 --overlap on --model resnet50 --step-time 40ms --fusion all "
                  "--bytes-per-pack 0,25M --num-packs 1,4 --ddp-bucket-size 10M --min-num-params 3M")
     each, whole = found["tensor"], found["one"]["gradient_bytes"]
-    equal([found["tf one"]["buckets"], found["mirrored 1"]["buckets"]], [1, 1], "single packs")
+    equal([found["tf one"]["buckets"], found["mirrored 1 pack"]["buckets"]], [1, 1], "single packs")
+    expect("fsdp 3M elem" in found, found.keys())
     expect(all(b > 25 << 20 for b in found["tf 25M"]["bucket_bytes"][:-1]), "a pack is closed too early")
     quarter = whole // 4 // 4
-    equal(found["mirrored 4"]["bucket_bytes"], [4 * quarter] * 3 + [whole - 12 * quarter], "packs")
-    equal(found["mirrored 4"]["bucket_ready_us"], [each["backward_us"]] * 4, "parts of one vector")
-    expect(all(b >= 4 * 10**7 for b in found["megatron 10M"]["bucket_bytes"][:-1]), "a bucket is closed too early")
+    equal(found["mirrored 4 packs"]["bucket_bytes"], [4 * quarter] * 3 + [whole - 12 * quarter], "packs")
+    equal(found["mirrored 4 packs"]["bucket_ready_us"], [each["backward_us"]] * 4, "parts of one vector")
+    expect(all(b >= 4 * 10**7 for b in found["megatron 10M elem"]["bucket_bytes"][:-1]), "a bucket is closed too early")
     for r in found.values():
         expect(abs(sum(r["bucket_bytes"]) - whole) < 1 and abs(r["error_percent"]) < 1e-9, f"{r['label']}: {r['error_percent']}")
 
@@ -98,7 +99,7 @@ def caps_one_by_one():
     out = run("ddp_bucket --predict --bucket-cap-list 1M,2M,25M").exits(0).out
     listed = out.partition("# Buckets of list")[2].splitlines()[2:8]
     equal([line.split()[1] for line in listed], "2 3 12 12 51 81".split(), "tensors")
-    run("ddp_bucket --predict --fusion mirrored --num-packs 500").exits(0).prints("Buckets of mirrored 500")
+    run("ddp_bucket --predict --fusion mirrored --num-packs 500").exits(0).prints("Buckets of mirrored 500 packs")
     out = prose(run(SIM + " --buckets 25M --fusion ddp,tf --bytes-per-pack 10M,30M").exits(0).out)
     expect(re.search("# Best buckets, overlap on: ddp tensor, .*; next: tf 10M, .* us more is exposed after the backward pass", out), out)
 

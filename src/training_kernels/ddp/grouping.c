@@ -7,25 +7,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* "25M", "one", "tensor", "list"; "horovod 128M 1ms", "fsdp blocks" */
+/* "25M", "one", "tensor", "list"; "horovod 128M 1ms", "megatron 40M elem", "mirrored 1 pack",
+   "fsdp blocks" */
 static void name_cap(struct bb_ddp_cap *cap)
 {
-	char size[BB_UNIT_TEXT], cycle[BB_UNIT_TEXT] = "", rule[BB_UNIT_TEXT] = "";
+	char size[BB_UNIT_TEXT], suffix[BB_UNIT_TEXT] = "", rule[BB_UNIT_TEXT] = "";
 	const char *what = size;
 
 	if (!bb_ddp_is_ddp(cap))
 		snprintf(rule, sizeof(rule), "%s ", cap->rule->name);
 	if (cap->rule->clocked)
-		snprintf(cycle, sizeof(cycle), " %gms", 1e3 * cap->cycle_s);
+		snprintf(suffix, sizeof(suffix), " %gms", 1e3 * cap->cycle_s);
 	if (cap->bytes == 0)
 		what = cap->rule->none;
 	else if (bb_ddp_is_ddp(cap) && !bb_ddp_is_capped(cap))
 		what = cap->bytes == 1 ? "tensor" : "one";
-	else if (bb_ddp_counts(cap))
+	else if (bb_ddp_counts(cap)) {
 		bb_format_count(size, cap->bytes);
-	else
+		snprintf(suffix, sizeof(suffix), " %s",
+			 !cap->rule->cut   ? "elem"
+			 : cap->bytes == 1 ? "pack"
+					   : "packs");
+	} else {
 		bb_format_size(size, cap->bytes);
-	snprintf(cap->name, sizeof(cap->name), "%.10s%.10s%.7s", rule, what, cycle);
+	}
+	snprintf(cap->name, sizeof(cap->name), "%.10s%.10s%.7s", rule, what, suffix);
 }
 
 /* Add the grouping by RULE with its parameter BYTES, unless there is one. */
