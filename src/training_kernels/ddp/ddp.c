@@ -132,6 +132,12 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 	BB_TRY(status, bb_replica_open(&ddp->replica, &BB_REPLICA_REQUEST(a), o, error), out);
 	BB_TRY(status, bb_ddp_group(ddp, o, environment, error), out);
 	if (a->sync_buffers) {
+		if (ddp->replica.model.buffers + ddp->replica.model.counters == 0)
+			BB_TRY(status,
+			       bb_fail(error, BB_EUSAGE,
+				       "--sync-buffers: %s has no buffers; leave it out",
+				       a->model_text),
+			       out);
 		ddp->extras[BB_DDP_BUFFERS] = ddp->replica.model.buffers;
 		ddp->extras[BB_DDP_COUNTERS] = ddp->replica.model.counters;
 	}

@@ -572,6 +572,27 @@ static const char *setting_words(const struct ddp_sweep *s, size_t setting,
 	return words;
 }
 
+/* The cost of --sync-buffers by ALGORITHM, as measured without computations. */
+static void add_buffers(const struct ddp_sweep *s, size_t algorithm, struct bb_strbuf *out)
+{
+	const struct bb_model *m = &s->ddp->replica.model;
+	const int calls = (m->buffers > 0) + (m->counters > 0);
+	size_t i = 0;
+
+	while (i < s->kernel.settings &&
+	       (s->settings[i].algorithm != algorithm || bb_kernel_refusal(&s->kernel, i)))
+		i++;
+	if (!s->ddp->options.sync_buffers || i == s->kernel.settings)
+		return;
+	const double *seconds =
+		ddp_part(s, i, BB_DDP_REDUCTIONS)->reduce_s + s->settings[i].cap->buckets.n + 1;
+	bb_strbuf_addf(
+		out, "# Buffers (%s): %.3f MiB in %d broadcast%s before each step, %.2f ms\n",
+		s->ddp->options.algorithms[algorithm],
+		(double)(4 * m->buffers + 8 * m->counters) / (1 << 20), calls, bb_plural(calls),
+		1e3 * (seconds[BB_DDP_BUFFERS] + seconds[BB_DDP_COUNTERS]));
+}
+
 static bb_status ddp_answer(struct ddp_sweep *s)
 {
 	const struct bb_ddp *ddp = s->ddp;
@@ -588,6 +609,7 @@ static bb_status ddp_answer(struct ddp_sweep *s)
 				       "# Rank 0 broadcasts the parameters before the first step "
 				       "(%s): %.2f ms\n",
 				       a->algorithms[i], 1e3 * start->stats.p50);
+		add_buffers(s, i, &out);
 	}
 	for (size_t i = 0; i < ddp->ncaps; i++) {
 		const struct bb_ddp_cap *cap = &ddp->caps[i], *last = bb_ddp_last_same(ddp, cap);
