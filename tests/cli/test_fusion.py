@@ -116,6 +116,9 @@ def hierarchical():
     expect("sends 7.01 MB within its node and 0.7511 MB across; one ring of all ranks sends 7.761 MB" in text, text)
     alone = rows(f"{line} --step-time 1ms --hierarchical --fusion-threshold 0")["horovod tensor 1ms"]
     equal(alone["padded_bytes"], 4 * 1001000, "no padding without a fusion")
+    for ranks, unequal in ((12, True), (16, False)):
+        text = prose(run(f"{line} --step-time 1ms --hierarchical -g {ranks}").exits(0).out)
+        equal("# Nodes of 8 ranks, the last of 4: all gradients go by the first rank of each node" in text, unequal, text)
 
 
 def verified(line, start=run, least=5):

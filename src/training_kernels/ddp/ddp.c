@@ -190,6 +190,11 @@ static void ddp_about(const void *record, struct bb_strbuf *out)
 			       r->node_ranks, 1e-6 * r->inside_bytes, 1e-6 * r->across_bytes,
 			       1e-6 * (double)r->padded_bytes *
 				       bb_all_reduce.bus_factor((int)r->nranks));
+	else if (r->node_ranks > 0)
+		bb_strbuf_addf(out,
+			       "\n# Nodes of %jd ranks, the last of %jd: all gradients go by the "
+			       "first rank of each node, as Horovod's do if nodes are unequal",
+			       r->node_ranks, r->nranks % r->node_ranks);
 	bb_strbuf_add(out, "\n# Buckets: one = a single bucket, tensor = a bucket per tensor. "
 			   "Times are medians.\n");
 }
