@@ -177,6 +177,9 @@ def coded_losses():
         expect(abs(r["loss"] / found[name]["loss"] - 1) < 1e-3, f"batches of {name}")
     result = run("data_parallel -g 2 --train 60 --strategy ddp --coded onebit-adam,int8").exits(0)
     result.prints("# onebit-adam: loss ", "; feedback: nothing lost beyond", "# int8: loss")
+    short = run("data_parallel -g 2 --train 1 --strategy ddp --coded fp32").exits(0).out
+    (line,) = (line for line in short.splitlines() if line.startswith("# fp32: "))
+    expect("," not in line and "last" not in line, f"one loss: {line}")
 
 
 @test

@@ -1,4 +1,4 @@
-"""quantised_all_reduce_perf: gradients as codes, with their bytes, errors and break-even link rate."""
+"""quantised_all_reduce_perf: gradients as codes, with their bytes, errors and break-even bus bandwidth."""
 
 import gpus
 import mpi

@@ -683,7 +683,7 @@ static void quantised_add_notes(struct bb_run *run, struct bb_strbuf *out)
 
 const struct bb_benchmark bb_quantised_benchmark = {
 	.brief = "Quantised all-reduces: codes of fewer bits are exchanged, with their cost, error "
-		 "and break-even link rate.",
+		 "and break-even bus bandwidth.",
 	.examples = {"-g 4 -b 1M -e 64M -f 4 --coding int8,sign --error-feedback on",
 		     "--backend sim --cluster hgx-h100:16 --scheme alltoall,two-hops"},
 	.own_bytes = sizeof(struct bb_quantised_options),

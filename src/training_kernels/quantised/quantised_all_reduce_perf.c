@@ -1,6 +1,6 @@
 /*
- * Quantised all-reduces: what coding numbers in fewer bits costs and saves, and below which link
- * rate it pays.
+ * Quantised all-reduces: what coding numbers in fewer bits costs and saves, and below which bus
+ * bandwidth it pays.
  */
 #include "harness/run/benchmark.h"
 #include "training_kernels/quantised/quantised.h"
