@@ -302,6 +302,19 @@ def buckets_of_deepspeed():
 
 
 @test
+def hpz_of_deepspeed():
+    """A second partition of the parameters among the ranks of a node, in stage 3 alone, on the host with the first."""
+    whole = 2 * 6738415616
+    for zero, more, parameters in [(3, {}, whole // 64 + whole // 8), (2, {}, whole), (3, {"offload_param": {"device": "cpu"}}, 0)]:
+        keys = {"stage": zero, "zero_hpz_partition_size": 8, **more}
+        config = json.dumps({"bf16": {"enabled": True}, "zero_optimization": keys})
+        got = json.loads(with_config(config, "--model llama2-7b --dp 64 --json -").out)
+        equal(got["parameters_bytes"], parameters, f"parameters of {keys}")
+    config = '{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8}}'
+    with_config(config, "--params 1B --dp 12", (2,)).says("--dp 12: zero_hpz_partition_size, 8, does not divide it")
+
+
+@test
 def everything_on_the_host():
     """A total of nothing is no number."""
     line = "--params 7B --dp 8 --zero 3 --offload parameters"

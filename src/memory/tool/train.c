@@ -40,6 +40,7 @@ static bb_status merge_file(struct job *job, struct options *o, struct bb_traini
 	o->precision = (int)settings[2].value;
 	o->optimizer = (int)settings[3].value;
 	*buffers = c.buffers;
+	buffers->hpz = (uint64_t)c.hpz;
 	const int bits = o->precision == BB_ALL_FP32 ? 32 : 16;
 	bb_ds_config_add_saving(&c, bits, &job->text);
 	if (c.onebit.kind != BB_ONEBIT_NONE && c.total_steps > 0)
@@ -72,6 +73,8 @@ static void add_category(struct job *job, const char *name, uint64_t bytes, uint
 static void add_need(struct job *job, const struct bb_training *t, const struct bb_need *need)
 {
 	const char *const notes[BB_CATEGORIES] = {
+		[BB_NEED_PARAMETERS] =
+			t->zero == 3 && t->buffers.hpz > 1 ? "with hpZ's second partition" : NULL,
 		[BB_NEED_ERRORS] = "error memory of 1-bit exchanges",
 		[BB_NEED_GATHERED] = t->buffers.live > 0 ? "parameters that stage 3 keeps, whole"
 							 : "parameters and gradients of the "

@@ -422,6 +422,10 @@ bb_status bb_training_check(const struct bb_training *t, struct bb_error *error)
 		return bb_fail(error, BB_EUSAGE, "--offload optimizer: needs --zero 1, 2 or 3");
 	if (t->offload == BB_OFFLOAD_PARAMETERS && t->zero != 3)
 		return bb_fail(error, BB_EUSAGE, "--offload parameters: needs --zero 3");
+	if (t->zero == 3 && t->buffers.hpz > 1 && t->dp % t->buffers.hpz)
+		return bb_fail(error, BB_EUSAGE,
+			       "--dp %ju: zero_hpz_partition_size, %ju, does not divide it", t->dp,
+			       t->buffers.hpz);
 	if (bb_training_most(t).total == UINT64_MAX)
 		return bb_fail(error, BB_EUSAGE,
 			       "--micro-batch %ju: the bytes exceed 64 bits; give fewer or "
@@ -486,6 +490,9 @@ void bb_training_states(const struct bb_training *t, const struct bb_piece *piec
 	need->experts = sparse(t, piece);
 	need->elements = dense(t, piece) + need->experts;
 	need->bytes[BB_NEED_PARAMETERS] = shared.parameters + experts.parameters;
+	if (t->zero == 3 && b->hpz > 1) /* where the first partition is, too */
+		need->bytes[BB_NEED_PARAMETERS] +=
+			p->parameter * bb_partition(need->elements, b->hpz);
 	need->bytes[BB_NEED_GRADIENTS] = shared.gradients + experts.gradients;
 	need->bytes[BB_NEED_OPTIMIZER] = shared.optimizer + experts.optimizer;
 	need->bytes[BB_NEED_ERRORS] =

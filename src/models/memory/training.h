@@ -244,10 +244,12 @@ void bb_model_layout_free(struct bb_model_layout *layout);
  * not counted. Stages 1 and 2 have REDUCE gradients at a time, twice if they OVERLAP
  * (deepspeed/runtime/zero/stage_1_and_2.py has two buffers then), and all-gather GATHER parameters
  * at a time. Stage 3 has REDUCE, too, a fixed buffer of PREFETCH parameters, and keeps LIVE
- * gathered ones before it releases some.
+ * gathered ones before it releases some. Its hpZ (ZeRO++, arXiv 2306.10209) divides the parameters
+ * a second time, among the HPZ ranks of a node; 0 or 1: it does not.
  */
 struct bb_training_buffers {
 	uint64_t reduce, gather, prefetch, live;
+	uint64_t hpz;
 	bool overlap;
 };
 
