@@ -108,7 +108,8 @@ BB_MUST bb_status bb_fusion_make(struct bb_buckets *buckets, const struct bb_fus
 				 struct bb_error *error);
 void bb_fusion_free(struct bb_buckets *buckets); /* zeroed: no-op */
 
-/* Do A and B, of the same tensors, have the same buckets at the same times? */
+/* Do A and B, of the same tensors, have buckets of the same sizes, complete and launched at the
+   same times? */
 bool bb_fusion_is_same(const struct bb_buckets *a, const struct bb_buckets *b);
 
 /* TENSORS [model->ntensors] = the gradients of MODEL in elements of DTYPE, those of vectors

@@ -82,6 +82,8 @@ def other_rules():
     found = rows("ddp_bucket --backend sim --link 10GB/s,20us -g 8 --overlap on --model resnet50 --step-time 40ms --fusion all "
                  "--bytes-per-pack 0,25M --num-packs 1,4 --ddp-bucket-size 10M --min-num-params 3M")
     each, whole = found["tensor"], found["one"]["gradient_bytes"]
+    equal([found[label]["measured_as"] for label in ("tf one", "mirrored 1 pack", "one", "mirrored 4 packs")],
+          [None, "tf one", "tf one", None], "measured as")
     equal([found["tf one"]["buckets"], found["mirrored 1 pack"]["buckets"]], [1, 1], "single packs")
     expect("fsdp 3M elem" in found, found.keys())
     expect(all(b > 25 << 20 for b in found["tf 25M"]["bucket_bytes"][:-1]), "a pack is closed too early")

@@ -178,7 +178,7 @@ static inline bool bb_ddp_any_copies(const struct bb_ddp_options *a)
 	      "not --hierarchical, or nodes of unequal sizes")                                     \
 	FIELD(DOUBLE, across_bytes, "bytes", "sent across nodes")                                  \
 	FIELD(STRING, measured_as, "",                                                             \
-	      "size with the same buckets, whose measurement this is; null: these were measured")  \
+	      "label of the same buckets, whose measurement this is; null: these were measured")   \
 	FIELD(STRING, algorithm, "", "algorithm of the all-reduce, as requested",                  \
 	      BB_COLUMN("algo", 13, 0), .place = 4)                                                \
 	FIELD(STRING, overlap, "", "on: reduced during the backward pass; off: after it",          \
@@ -279,6 +279,7 @@ struct bb_ddp_cap {
 	double cycle_s;
 	char name[BB_DDP_CAP_TEXT]; /* "25M", "one", "tensor", "horovod 128M 1ms" */
 	struct bb_buckets buckets;
+	size_t program; /* index of the first grouping with the same buckets; its own */
 	size_t same; /* index of the first grouping by the same rule with the same buckets; its own
 		      */
 };

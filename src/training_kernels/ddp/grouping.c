@@ -80,6 +80,9 @@ static bb_status add_cap(struct bb_ddp *ddp, enum bb_fusion_framework rule, uint
 	       (ddp->caps[cap->same].rule != cap->rule ||
 		!bb_fusion_is_same(&ddp->caps[cap->same].buckets, &cap->buckets)))
 		cap->same++;
+	while (status == BB_OK &&
+	       !bb_fusion_is_same(&ddp->caps[cap->program].buckets, &cap->buckets))
+		cap->program++;
 	return status;
 }
 

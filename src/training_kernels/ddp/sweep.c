@@ -150,7 +150,7 @@ static size_t ddp_first(const struct bb_kernel *k, size_t setting, int part)
 	const bool steps = part == BB_DDP_STEP, works = part >= BB_DDP_COPIES;
 
 	while (part != BB_DDP_ALONE &&
-	       (a->cap->same != b->cap->same || (!works && a->algorithm != b->algorithm) ||
+	       (a->cap->program != b->cap->program || (!works && a->algorithm != b->algorithm) ||
 		((steps || part == BB_DDP_COPIES) && a->view != b->view) ||
 		(steps && (a->overlap != b->overlap || a->place != b->place))))
 		a++;
@@ -593,6 +593,28 @@ static void add_buffers(const struct ddp_sweep *s, size_t algorithm, struct bb_s
 		1e3 * (seconds[BB_DDP_BUFFERS] + seconds[BB_DDP_COUNTERS]));
 }
 
+/* The groupings with the buckets of FIRST, their first one, if it is not alone. */
+static void add_equal(const struct bb_ddp *ddp, size_t first, struct bb_strbuf *out)
+{
+	const size_t n = ddp->caps[first].buckets.n;
+	size_t equal = 0;
+
+	for (size_t i = first; i < ddp->ncaps; i++)
+		equal += ddp->caps[i].program == first;
+	for (size_t i = first; i < ddp->ncaps && equal > 1; i++) {
+		const struct bb_ddp_cap *cap = &ddp->caps[i], *last = bb_ddp_last_same(ddp, cap);
+
+		if (cap->program == first && cap->same == i)
+			bb_strbuf_addf(out, "%s%s%s%s%s", i == first ? "# " : ", ",
+				       bb_ddp_is_ddp(cap) && ddp->options.rules_given ? "ddp " : "",
+				       cap->name, last != cap ? " to " : "",
+				       last != cap ? last->name : "");
+	}
+	if (equal > 1)
+		bb_strbuf_addf(out, ": the same %zu bucket%s, measured once\n", n,
+			       bb_plural((long long)n));
+}
+
 static bb_status ddp_answer(struct ddp_sweep *s)
 {
 	const struct bb_ddp *ddp = s->ddp;
@@ -611,14 +633,8 @@ static bb_status ddp_answer(struct ddp_sweep *s)
 				       a->algorithms[i], 1e3 * start->stats.p50);
 		add_buffers(s, i, &out);
 	}
-	for (size_t i = 0; i < ddp->ncaps; i++) {
-		const struct bb_ddp_cap *cap = &ddp->caps[i], *last = bb_ddp_last_same(ddp, cap);
-		const size_t n = cap->buckets.n;
-
-		if (cap->same == i && last != cap)
-			bb_strbuf_addf(&out, "# %s to %s: the same %zu bucket%s, measured once\n",
-				       cap->name, last->name, n, bb_plural((long long)n));
-	}
+	for (size_t i = 0; i < ddp->ncaps; i++)
+		add_equal(ddp, i, &out);
 	const size_t answer = out.length;
 	for (int overlap = 0; overlap < 2; overlap++) {
 		struct bb_best buckets = {.choice = {.subject = overlap ? "buckets, overlap on"
