@@ -552,7 +552,7 @@ def bad_words():
 
 @test
 def tables():
-    run(f"zero -g 2 --model linear:3x9 {SHORT}").exits(0).prints("270 parameters in 3 layers, half", "checksum", "#wrong")
+    run(f"zero -g 2 --model linear:3x9 {SHORT}").exits(0).prints("270 parameters in 3 units, half", "checksum", "#wrong")
     run("zero --as-rank 1 --world 8 --model 1M").exits(0).prints("only rank 1 of 8", "N/A")
     run("zero --list").exits(0).prints("linear")
     lines = run(f"zero -g 2 --model linear:3x9 {SHORT} --csv -").exits(0).out.splitlines()

@@ -88,7 +88,7 @@ static void add_about(const void *record, struct bb_strbuf *out)
 {
 	const struct bb_zero_record *r = record;
 
-	bb_strbuf_addf(out, "# %s: %jd parameters in %jd layer%s, %s", r->model, r->parameters,
+	bb_strbuf_addf(out, "# %s: %jd parameters in %jd unit%s, %s", r->model, r->parameters,
 		       r->units, bb_plural(r->units), r->dtype);
 	if (r->accumulate > 1)
 		bb_strbuf_addf(out, ", %jd microbatches per step", r->accumulate);

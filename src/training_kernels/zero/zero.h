@@ -152,8 +152,8 @@ struct bb_zero_options {
 	FIELD(STRING, overlap, "", "on: collectives overlap with computation")                     \
 	FIELD(BOOL, offload, "", "optimizer states are in host memory")                            \
 	FIELD(INT, parameters, "", "of the model")                                                 \
-	FIELD(INT, units, "", "layers; each is reduced and gathered as one")                       \
-	FIELD(INT, padding, "", "elements added so that every layer divides evenly",               \
+	FIELD(INT, units, "", "layers, or those of --units; each is reduced and gathered as one")  \
+	FIELD(INT, padding, "", "elements added so that every unit divides evenly",                \
 	      BB_COLUMN("padding", 7, 0), .place = 8)                                              \
 	FIELD(INT, gathered_units, "", "stage 3: most units gathered at once")                     \
 	FIELD(INT, second_bytes, "bytes", "of parameters divided among --reshard ranks")           \
