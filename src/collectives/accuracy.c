@@ -64,7 +64,7 @@ void bb_accuracy_text(const struct bb_bench *bench, struct bb_strbuf *out)
 enum { SQUARES, EXACT, ELEMENTS, OVERFLOWS, WRONG, MOST, EXPECTED, DIGEST, TALLIES };
 
 /* Element I of RANK's input: a standard normal number (Box and Muller), rounded. */
-static double drawn(const struct bb_session *s, int rank, size_t i)
+static double drawn_number(const struct bb_session *s, int rank, size_t i)
 {
 	const uint64_t seed = (uint64_t)s->engine.options->seed;
 	const uint64_t word = bb_random_at(seed, (uint64_t)rank << 40 | i);
@@ -116,7 +116,7 @@ static bb_status find_errors(const struct bb_session *s, const struct bb_shape *
 	BB_TRY(status, exact && steps ? BB_OK : bb_no_memory(error, "exact sums"), out);
 	for (int rank = 0; rank < shape->nranks; rank++) {
 		for (size_t i = 0; i < inputs; i++) {
-			const double number = drawn(s, rank, i);
+			const double number = drawn_number(s, rank, i);
 
 			exact[i].sum += number;
 			exact[i].magnitude += fabs(number);
@@ -170,7 +170,8 @@ out:
 /* ---- rows ---------------------------------------------------------------------------------- */
 
 /* Rank 0: deliver the row of a call's RESULTS; NULL: of the steps. */
-static bb_status deliver(struct bb_session *s, const struct bb_shape *shape, const char *results)
+static bb_status accuracy_deliver(struct bb_session *s, const struct bb_shape *shape,
+				  const char *results)
 {
 	const struct bb_call *call = &s->call;
 	const char *const dtype = bb_dtype_name(s->c->dtype);
@@ -234,7 +235,7 @@ static bb_status examine_call(struct bb_session *s)
 	if (!host)
 		return bb_no_memory(&s->engine.run->error, "results");
 	for (size_t i = 0; i < inputs; i++)
-		bb_scalar_encode(s->c->dtype, drawn(s, s->me, i), in + i * size);
+		bb_scalar_encode(s->c->dtype, drawn_number(s, s->me, i), in + i * size);
 	BB_TRY(status, bb_measure_once(s, in), out);
 	BB_TRY(status, bb_engine_corrupt(&s->engine, l->out_bytes > 0 ? b.out : NULL), out);
 	BB_TRY(status, backend->copy(me, host, b.out, l->out_bytes), out);
@@ -243,7 +244,7 @@ static bb_status examine_call(struct bb_session *s)
 	       bb_driver_collect(s->engine.driver, &bb_payload_flags, host, most * size, &all),
 	       out);
 	if (bb_engine_leads(&s->engine))
-		status = deliver(s, &s->call.shape, all);
+		status = accuracy_deliver(s, &s->call.shape, all);
 out:
 	free(host);
 	return status;
@@ -273,7 +274,7 @@ bb_status bb_accuracy(struct bb_session *s, char objection[BB_OBJECTION_TEXT])
 						   bb_dtype_size(s->c->dtype), n)};
 
 		if (status == BB_OK && !(calls && n == s->n))
-			status = deliver(s, &shape, NULL);
+			status = accuracy_deliver(s, &shape, NULL);
 	}
 	return status;
 }

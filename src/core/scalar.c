@@ -138,7 +138,7 @@ double bb_scalar_spacing(enum bb_dtype dtype, double value)
 }
 
 /* ROUNDED times SPACING, or what stands for it beyond the range. */
-static double scaled(enum bb_dtype dtype, double rounded, double spacing)
+static double scaled_value(enum bb_dtype dtype, double rounded, double spacing)
 {
 	const double most = precision_of(dtype)->most, value = rounded * spacing;
 
@@ -151,7 +151,7 @@ double bb_scalar_round(enum bb_dtype dtype, double value)
 {
 	const double spacing = isfinite(value) ? bb_scalar_spacing(dtype, value) : 1;
 
-	return scaled(dtype, rint(value / spacing), spacing);
+	return scaled_value(dtype, rint(value / spacing), spacing);
 }
 
 double bb_scalar_round_by(enum bb_dtype dtype, double value, double draw)
@@ -159,7 +159,7 @@ double bb_scalar_round_by(enum bb_dtype dtype, double value, double draw)
 	const double spacing = isfinite(value) ? bb_scalar_spacing(dtype, value) : 1;
 	const double below = floor(value / spacing);
 
-	return scaled(dtype, below + (draw < value / spacing - below), spacing);
+	return scaled_value(dtype, below + (draw < value / spacing - below), spacing);
 }
 
 static bool is_signed(enum bb_dtype dtype)

@@ -51,7 +51,7 @@ static uint64_t round_up(uint64_t value, uint64_t multiple)
 }
 
 /* Put ELEMENTS of TENSOR into BUCKET, which may be the next one. */
-static void put(struct fusion *f, size_t tensor, size_t bucket, uint64_t elements)
+static void put_piece(struct fusion *f, size_t tensor, size_t bucket, uint64_t elements)
 {
 	struct bb_buckets *all = f->buckets;
 	const struct bb_fusion_tensor *t = &f->tensors[tensor];
@@ -73,7 +73,7 @@ static void put(struct fusion *f, size_t tensor, size_t bucket, uint64_t element
 /* ---- the rules ------------------------------------------------------------------------------- */
 
 /* Each tensor goes into the open bucket of its datatype, or of that and its unit. */
-static void fill(struct fusion *f)
+static void fill_buckets(struct fusion *f)
 {
 	const struct bb_fusion_setting *s = f->setting;
 	const struct bb_fusion_rule *rule = s->rule;
@@ -98,7 +98,7 @@ static void fill(struct fusion *f)
 
 		o->bucket = o->held ? o->bucket : f->buckets->n;
 		o->held += rule->elements ? t->elements : tensor_bytes(t);
-		put(f, f->order[i], o->bucket, t->elements);
+		put_piece(f, f->order[i], o->bucket, t->elements);
 		const bool closes = cap > 0 && (rule->above ? o->held > cap : o->held >= cap);
 		if (!f->failed && (closes || rule->complete)) {
 			struct bb_bucket *b = &f->buckets->list[o->bucket];
@@ -112,7 +112,7 @@ static void fill(struct fusion *f)
 }
 
 /* Put tensor I, and those before END that fit, into the next bucket, launched at NOW. */
-static void fuse(struct fusion *f, size_t i, size_t end, double now)
+static void fuse_tensors(struct fusion *f, size_t i, size_t end, double now)
 {
 	const struct bb_fusion_setting *s = f->setting;
 	const size_t bucket = f->buckets->n;
@@ -125,7 +125,7 @@ static void fuse(struct fusion *f, size_t i, size_t end, double now)
 		if (f->order[j] == SIZE_MAX)
 			continue;
 		if (j == i || (t->dtype == f->tensors[i].dtype && held + bytes <= s->caps[0])) {
-			put(f, j, bucket, t->elements);
+			put_piece(f, j, bucket, t->elements);
 			f->order[j] = SIZE_MAX;
 			held += bytes;
 		} else if ((passed += bytes) + held > s->caps[0]) {
@@ -159,13 +159,13 @@ static bb_status fuse_by_cycles(struct fusion *f, struct bb_error *error)
 			end++;
 		for (size_t i = first; i < end && !f->failed; i++)
 			if (f->order[i] != SIZE_MAX)
-				fuse(f, i, end, now);
+				fuse_tensors(f, i, end, now);
 	}
 	return BB_OK;
 }
 
 /* One vector is complete at the end, and so is each part of it. */
-static bb_status cut(struct fusion *f, struct bb_error *error)
+static bb_status cut_vector(struct fusion *f, struct bb_error *error)
 {
 	const uint64_t parts = f->setting->caps[0];
 	uint64_t all = 0, at = 0, part = 0;
@@ -186,7 +186,7 @@ static bb_status cut(struct fusion *f, struct bb_error *error)
 			const uint64_t end = part + 1 < parts ? (part + 1) * (all / parts) : all;
 
 			n = rest < end - at ? rest : end - at;
-			put(f, f->order[i], (size_t)part, n);
+			put_piece(f, f->order[i], (size_t)part, n);
 			at += n;
 			part += at == end;
 		}
@@ -205,7 +205,7 @@ static int by_turn(const void *a, const void *b)
 }
 
 /* Sort the buckets by their turns, and lay them out; ORDER is overwritten. */
-static void lay_out(struct fusion *f)
+static void lay_out_buckets(struct fusion *f)
 {
 	struct bb_buckets *all = f->buckets;
 	size_t at = 0;
@@ -257,15 +257,15 @@ bb_status bb_fusion_make(struct bb_buckets *buckets, const struct bb_fusion_tens
 			: rule->order == BB_FUSION_REVERSED ? n - 1 - tensors[i].place
 							    : tensors[i].place] = i;
 	if (!f.failed && cuts)
-		status = cut(&f, error);
+		status = cut_vector(&f, error);
 	else if (!f.failed && rule->clocked)
 		status = fuse_by_cycles(&f, error);
 	else if (!f.failed)
-		fill(&f);
+		fill_buckets(&f);
 	if (f.failed)
 		status = bb_no_memory(error, "the buckets");
 	if (status == BB_OK)
-		lay_out(&f);
+		lay_out_buckets(&f);
 	free(f.order);
 	free(f.pieces);
 	return status;

@@ -49,8 +49,8 @@ struct bb_value *bb_values_at(const struct bb_values *v, int rank, enum bb_buffe
 
 /* What M gets from PEER: messages match by peer and channel, in order, and are taken once. NULL:
    nothing. */
-static const struct bb_value *arrival(const struct bb_values *v, const struct bb_values_rank *m,
-				      int channel, int peer)
+static const struct bb_value *value_arrival(const struct bb_values *v,
+					    const struct bb_values_rank *m, int channel, int peer)
 {
 	struct bb_values_rank *from = &v->ranks[peer];
 
@@ -66,7 +66,8 @@ static const struct bb_value *arrival(const struct bb_values *v, const struct bb
 	return NULL;
 }
 
-static struct bb_value sum(enum bb_dtype dtype, const struct bb_value *const *from, int n, size_t i)
+static struct bb_value value_sum(enum bb_dtype dtype, const struct bb_value *const *from, int n,
+				 size_t i)
 {
 	const bool wide = dtype == BB_FLOAT || dtype == BB_DOUBLE;
 	struct bb_value s = from[0][i];
@@ -109,9 +110,9 @@ bb_status bb_values_perform(struct bb_values *v, struct bb_error *error)
 					from[nfrom++] =
 						bb_values_at(v, r, s->src.buffer) + s->src.offset;
 				if (s->kind != BB_COPY)
-					from[nfrom++] = arrival(v, m, s->channel, s->peer);
+					from[nfrom++] = value_arrival(v, m, s->channel, s->peer);
 				if (s->peer2 != BB_NO_PEER)
-					from[nfrom++] = arrival(v, m, s->channel, s->peer2);
+					from[nfrom++] = value_arrival(v, m, s->channel, s->peer2);
 				if (!from[0] || !from[nfrom - 1] || !from[nfrom / 2])
 					return bb_fail(error, BB_EINTERNAL,
 						       "%s: nobody sends what rank %d receives",
@@ -119,7 +120,7 @@ bb_status bb_values_perform(struct bb_values *v, struct bb_error *error)
 				struct bb_value *to =
 					bb_values_at(v, r, s->dst.buffer) + s->dst.offset;
 				for (size_t i = 0; i < s->count; i++)
-					to[i] = sum(v->dtype, from, nfrom, i);
+					to[i] = value_sum(v->dtype, from, nfrom, i);
 			}
 		}
 	}

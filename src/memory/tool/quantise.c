@@ -34,8 +34,8 @@ const char *bb_quantise_method(int index)
 }
 
 /* Append how the N numbers X, which have one scale, became CODED and, decoded, BACK. */
-static void explain(struct bb_strbuf *out, const float *x, size_t n, const struct bb_coding *c,
-		    const void *coded, const float *back)
+static void quantise_explain(struct bb_strbuf *out, const float *x, size_t n,
+			     const struct bb_coding *c, const void *coded, const float *back)
 {
 	const struct bb_block_scale s = bb_coding_fit(c, x, n);
 	const bool integer = c->kind == BB_CODE_INTEGER, floats = !integer && c->bits == 8;
@@ -167,7 +167,7 @@ static bb_status add_result(struct job *job, float *x, size_t n, const struct bb
 		bb_table_cell(&job->table, bb_strbuf_text(&cell));
 	}
 	if (job->o->explain)
-		explain(steps, x, n, coding, coded, back);
+		quantise_explain(steps, x, n, coding, coded, back);
 	bb_json_end(j);
 	job->text.failed |= cell.failed;
 	bb_strbuf_free(&cell);

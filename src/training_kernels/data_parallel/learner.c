@@ -95,7 +95,7 @@ size_t bb_learner_open(struct bb_learner *l, const struct bb_strategy_setting *s
 /* ---- a step ---------------------------------------------------------------------------------- */
 
 /* Parameters minus the update by m and v, with the coefficients of LAMB. */
-static void update(struct bb_learner *l, float *sum)
+static void learner_update(struct bb_learner *l, float *sum)
 {
 	const struct bb_onebit *o = &l->settings;
 	size_t at = 0;
@@ -144,7 +144,7 @@ void bb_learner_prepare(struct bb_learner *l, const double *gradient, double sam
 		}
 		bb_onebit_moments(o, 1, x, l->m, NULL, COUNT);
 		l->rates += (float)o->lr;
-		update(l, l->sum);
+		learner_update(l, l->sum);
 		if (l->exchange == BB_ONEBIT_SYNC)
 			bb_onebit_undo(o, l->v, l->p, l->sum, x, COUNT);
 	}
@@ -174,7 +174,7 @@ void bb_learner_apply(struct bb_learner *l)
 		bb_onebit_moments(o, 1, mean, l->m, l->v, COUNT);
 	else
 		bb_onebit_take(o, mean, l->m, COUNT);
-	update(l, NULL);
+	learner_update(l, NULL);
 }
 
 /* ---- one rank for all of them ---------------------------------------------------------------- */

@@ -244,7 +244,7 @@ static uint64_t differences(const double *a, const double *b, size_t n)
 }
 
 /* LOSS of all samples; NAN: it has diverged. */
-static double settled(double loss)
+static double settled_loss(double loss)
 {
 	return loss < MOST_LOSS ? loss : NAN;
 }
@@ -284,9 +284,9 @@ static bb_status learner_compare(struct bb_dp_variant *v)
 		losses[i] = (uint64_t)llrint(fmin(MOST_LOSS, v->losses[i]) * LOSS_FIXED);
 	BB_TRY(status, bb_engine_sum(e, losses, steps), out);
 	for (size_t i = 0; i < steps; i++)
-		v->losses[i] = settled((double)losses[i] / LOSS_FIXED);
+		v->losses[i] = settled_loss((double)losses[i] / LOSS_FIXED);
 	BB_TRY(status, bb_engine_slowest(e, &loss, 1), out);
-	v->loss = settled(loss);
+	v->loss = settled_loss(loss);
 	e->trials[v->variant.trial].wrong = (int64_t)wrong + broken;
 out:
 	return status;

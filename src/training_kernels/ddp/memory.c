@@ -10,7 +10,7 @@
 
 /* Parameters and moments before the first step: those of COUNT elements, FIRST in the model. The
    former are multiples of 2^-14 below 1/16. */
-static void initialise(struct bb_ddp_memory *m, size_t first, size_t count)
+static void memory_initialise(struct bb_ddp_memory *m, size_t first, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		m->master[i] = (float)(int)(bb_random_mix(first + i + 1) % 2047 - 1023) * 0x1p-14f;
@@ -20,7 +20,7 @@ static void initialise(struct bb_ddp_memory *m, size_t first, size_t count)
 }
 
 /* As torch.nn.utils.clip_grad_norm_, and unscale_ of torch.amp.GradScaler; Adam multiplies. */
-static void inspect(struct bb_ddp_memory *m)
+static void memory_inspect(struct bb_ddp_memory *m)
 {
 	double squares = 0;
 	float wide[BLOCK];
@@ -47,7 +47,7 @@ void bb_ddp_memory_work(struct bb_ddp_memory *m, enum bb_ddp_work work, bool cop
 	float wide[BLOCK];
 
 	if (work == BB_DDP_INSPECT)
-		inspect(m);
+		memory_inspect(m);
 	if (work == BB_DDP_INSPECT || (work == BB_DDP_UPDATE && m->overflowed))
 		return;
 	m->steps += work == BB_DDP_UPDATE && first == 0; /* the first bucket is updated first */
@@ -74,7 +74,7 @@ void bb_ddp_memory_work(struct bb_ddp_memory *m, enum bb_ddp_work work, bool cop
 
 void bb_ddp_memory_reset(struct bb_ddp_memory *m)
 {
-	initialise(m, 0, m->elements);
+	memory_initialise(m, 0, m->elements);
 	m->unscale = 1;
 	m->overflowed = false;
 }
@@ -90,7 +90,7 @@ uint64_t bb_ddp_memory_wrong(const struct bb_ddp_memory *m)
 	one.unscale = 1;
 	one.overflowed = false;
 	if (m->most_norm > 0 || m->loss_scale != 1)
-		inspect(&one);
+		memory_inspect(&one);
 	one.master = states[0];
 	one.moment1 = states[1];
 	one.moment2 = states[2];
@@ -98,7 +98,7 @@ uint64_t bb_ddp_memory_wrong(const struct bb_ddp_memory *m)
 	for (size_t first = 0, n; first < m->elements; first += n) {
 		n = m->elements - first < BLOCK ? m->elements - first : BLOCK;
 		one.gradients = m->gradients + first * size;
-		initialise(&one, first, n);
+		memory_initialise(&one, first, n);
 		bb_ddp_memory_work(&one, BB_DDP_UPDATE, false, 0, n);
 		for (size_t i = 0, at = first; i < n; i++, at++)
 			wrong += memcmp(&states[0][i], &m->master[at], sizeof(float)) != 0 ||

@@ -159,8 +159,8 @@ static size_t ddp_first(const struct bb_kernel *k, size_t setting, int part)
 
 /* COUNT elements AT, which lie behind BEFORE bytes of others, are RANK's of PATTERNS before the
    step of V, and END's after it. */
-static void know(struct bb_ddp_variant *v, const struct bb_patterns *patterns, char *at,
-		 size_t before, uint64_t count, int end)
+static void sweep_know(struct bb_ddp_variant *v, const struct bb_patterns *patterns, char *at,
+		       size_t before, uint64_t count, int end)
 {
 	struct bb_known *known = &v->variant.known;
 	const size_t first = at ? before / bb_dtype_size(bb_patterns_dtype(patterns)) : 0;
@@ -179,14 +179,15 @@ static void know_all(struct bb_ddp_variant *v)
 	const struct bb_buckets *buckets = &v->cap->buckets;
 
 	for (size_t k = 0; k < buckets->n; k++)
-		know(v, s->patterns[buckets->list[k].dtype],
-		     s->memory.gradients ? s->memory.gradients + buckets->list[k].before : NULL,
-		     buckets->list[k].before, buckets->list[k].padded, BB_REDUCED);
+		sweep_know(v, s->patterns[buckets->list[k].dtype],
+			   s->memory.gradients ? s->memory.gradients + buckets->list[k].before
+					       : NULL,
+			   buckets->list[k].before, buckets->list[k].padded, BB_REDUCED);
 	if (buckets->ncycles > 0)
-		know(v, s->patterns[BB_UINT64], s->words, 0, s->ddp->words, BB_REDUCED);
+		sweep_know(v, s->patterns[BB_UINT64], s->words, 0, s->ddp->words, BB_REDUCED);
 	for (int i = 0; i < BB_DDP_EXTRAS; i++)
-		know(v, s->extra_patterns[i], s->extras[i], 0, v->step.extras[i],
-		     i == BB_DDP_USED ? BB_REDUCED : 0);
+		sweep_know(v, s->extra_patterns[i], s->extras[i], 0, v->step.extras[i],
+			   i == BB_DDP_USED ? BB_REDUCED : 0);
 }
 
 /* The setting of BB_DDP_START is its algorithm. All parameters are broadcast at once: PyTorch does
